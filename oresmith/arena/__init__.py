@@ -1,0 +1,1 @@
+"""ShoppingBench itself: problems, catalogue, outcome scorer and tool schema."""

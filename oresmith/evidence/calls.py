@@ -1,0 +1,40 @@
+"""Calls against the tool schema: how many are valid, name an unknown tool, or carry arguments that do not fit."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from oresmith.arena.toolschema import check_call_json
+from oresmith.records import Record, Trajectory
+
+MAX_FAULTS = 8
+"""Different faults that a row's evidence names; their count is complete."""
+
+
+class CallEvidence(Record, frozen=True):
+    """Verdicts over all calls of a trajectory."""
+
+    calls: int
+    unknown_tool: int
+    invalid: int
+    faults: list[str]
+    """The commonest faults, by our schema's words, at most `MAX_FAULTS`."""
+
+
+def calls(trajectory: Trajectory) -> CallEvidence:
+    """Check every call of every message."""
+    verdicts: Counter[str] = Counter()
+    faults: Counter[str] = Counter()
+    for message in trajectory.messages:
+        for call in message.tool_calls:
+            check = check_call_json(call.name, call.arguments)
+            verdicts[check.verdict] += 1
+            if check.verdict == "invalid":
+                faults[check.reason] += 1
+    commonest = sorted(faults, key=lambda fault: (-faults[fault], fault))[:MAX_FAULTS]
+    return CallEvidence(
+        calls=sum(verdicts.values()),
+        unknown_tool=verdicts["unknown_tool"],
+        invalid=verdicts["invalid"],
+        faults=commonest,
+    )

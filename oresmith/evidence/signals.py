@@ -1,0 +1,253 @@
+"""The signals of a trajectory's evidence row, each a small class with `name` and `facts`, composed by list.
+
+A signal states facts and applies no gate's threshold. Together they fill the columns of schemas/evidence.py; a stage
+times each of them by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any, Protocol
+
+import msgspec
+
+from oresmith.evidence.calls import calls
+from oresmith.evidence.injection import find_injections
+from oresmith.evidence.judge import judge_evidence
+from oresmith.evidence.origin import OriginRule, judge_origin, origin_evidence
+from oresmith.evidence.outcome import World, outcome, score_text
+from oresmith.evidence.provenance import SN15_FORMATS
+from oresmith.evidence.secrets import find_secrets
+from oresmith.evidence.structure import structure
+from oresmith.params import Evidence
+from oresmith.records import Problem, Trajectory
+
+Facts = dict[str, Any]
+
+
+class Signal(Protocol):
+    """One block of evidence."""
+
+    name: str
+
+    def facts(self, trajectory: Trajectory) -> Facts:
+        """Columns of the evidence table and their values; never raises on any trajectory."""
+
+
+def problem_key(problem: Problem) -> str | None:
+    """What groups attempts at one problem: its id, else a hash of its query; None where neither is known."""
+    if problem.problem_id or not problem.query:
+        return problem.problem_id
+    return "query:" + sha256(problem.query.encode()).hexdigest()
+
+
+class Place:
+    """Where the row stands, what it is called, and what its source declares."""
+
+    name = "place"
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def facts(self, trajectory: Trajectory) -> Facts:
+        """Place, identity, declared provenance and problem."""
+        source, who = trajectory.source, trajectory.provenance
+        problem = self.world.problem_of(trajectory)
+        error = trajectory.error
+        kind = error.get("type") if isinstance(error, dict) else None
+        return {
+            "snapshot": source.snapshot,
+            "file": source.file,
+            "file_sha256": source.file_sha256,
+            "line": source.line,
+            "offset": source.offset,
+            "length": source.length,
+            "trajectory_id": trajectory.trajectory_id,
+            "identity": trajectory.identity,
+            "content": trajectory.content,
+            "format": trajectory.format.value,
+            "status": trajectory.status,
+            "error_type": kind[:80] if isinstance(kind, str) else None,
+            "agent_version": who.agent_version,
+            "run_id": who.run_id,
+            "validator": who.validator,
+            "miner": who.miner,
+            "race_id": who.race_id,
+            "runtime": who.runtime,
+            "licence": trajectory.licence,
+            "problem_id": problem.problem_id,
+            "problem": problem_key(problem),
+            "category": problem.category,
+        }
+
+
+class Outcome:
+    """Success, by our scorer where problem and catalogue are known, else by the source's word."""
+
+    name = "outcome"
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def facts(self, trajectory: Trajectory) -> Facts:
+        """The outcome with the scorer's name, its score, and why it has none."""
+        found = outcome(trajectory, self.world)
+        score = found.score if found.source == "rescored" and isinstance(found.score, dict) else {}
+        # The format score judges SN15's own rendering and time stamps; for other formats it would judge our codec.
+        score_format = score.get("format") if trajectory.format in SN15_FORMATS else None
+        return {
+            "outcome": found.outcome,
+            "outcome_source": found.source,
+            "scorer": found.scorer,
+            "score": score_text(found),
+            "score_rule": score.get("rule"),
+            "score_gt": score.get("gt"),
+            "score_format": score_format,
+            "score_error": found.error,
+            "recommend_unresolved": found.unresolved,
+        }
+
+
+class Origin:
+    """Whether the model itself emitted the calls, and who wrote the log that says so."""
+
+    name = "origin"
+
+    def __init__(self, rule: OriginRule) -> None:
+        self.rule = rule
+
+    def facts(self, trajectory: Trajectory) -> Facts:
+        """Label, votes, labels a step, all facts as JSON, and the provenance class."""
+        evidence = origin_evidence(trajectory)
+        verdict = judge_origin(evidence, self.rule)
+        return {
+            "origin": verdict.label.value,
+            "origin_votes": verdict.votes,
+            "origin_signals": msgspec.json.encode(evidence).decode(),
+            "step_origins": list(evidence.steps),
+            "recommend_origin": evidence.recommend,
+            "full_text": evidence.full_text,
+            "inference_calls": evidence.inference.logged,
+            "provenance_class": evidence.provenance.kind.value,
+        }
+
+
+class Judge:
+    """The reasoning judge's score, whether there is one, and of which era."""
+
+    name = "judge"
+
+    def facts(self, trajectory: Trajectory) -> Facts:
+        """Status, quality and era."""
+        found = judge_evidence(trajectory)
+        return {
+            "judge_status": found.status,
+            "judge_quality": found.quality,
+            "judge_era": found.era,
+            "judge_model": found.model,
+        }
+
+
+class Structure:
+    """Depth, reformulations, verification, repetition, and what the hard rejects ask."""
+
+    name = "structure"
+
+    def facts(self, trajectory: Trajectory) -> Facts:
+        """Structure of messages and calls."""
+        found = structure(trajectory)
+        return {
+            "n_messages": len(trajectory.messages),
+            "n_steps": found.n_steps,
+            "n_calls": found.n_calls,
+            "malformed_steps": sum(step.malformed is not None for step in trajectory.steps),
+            "unpaired_calls": found.unpaired_calls,
+            "recommend_calls": found.recommend_calls,
+            "recommend_parses": bool(found.recommended_ids),
+            "recommended_ids": found.recommended_ids,
+            "terminated": found.terminated,
+            "depth": found.depth,
+            "reformulations": found.reformulations,
+            "verified_before_recommend": found.verified_before_recommend,
+            "max_repeat": found.max_repeat,
+            "templated_thinking": found.templated_thinking,
+            "call_sequence": found.call_sequence,
+        }
+
+
+class Calls:
+    """Calls against the tool schema."""
+
+    name = "calls"
+
+    def facts(self, trajectory: Trajectory) -> Facts:
+        """Counts of unknown tools and invalid calls, and the commonest faults."""
+        found = calls(trajectory)
+        return {
+            "calls_unknown_tool": found.unknown_tool,
+            "calls_invalid": found.invalid,
+            "call_faults": found.faults,
+        }
+
+
+class Tokens:
+    """Token length under the named tokenizer; null where it cannot be computed."""
+
+    name = "tokens"
+
+    def __init__(self, tokenizer: str) -> None:
+        self.tokenizer = tokenizer
+
+    def facts(self, trajectory: Trajectory) -> Facts:
+        """Tokens of content and calls, plus the stated allowance."""
+        from oresmith.evidence.tokens import TokensUnavailable, count, tokenizer_name
+
+        if self.tokenizer == "none":
+            return {"tokens": None, "tokenizer": None}
+        try:
+            return {"tokens": count(trajectory), "tokenizer": tokenizer_name()}
+        except TokensUnavailable:
+            return {"tokens": None, "tokenizer": None}
+
+
+class Findings:
+    """Secrets, personal data, server paths, and instructions to the judge: types and places, never the text."""
+
+    name = "findings"
+
+    def facts(self, trajectory: Trajectory) -> Facts:
+        """Types by kind, and all findings as JSON."""
+        found = [*find_secrets(trajectory), *find_injections(trajectory)]
+        kinds = ("secret", "personal", "path", "injection")
+        types = {kind: sorted({one.type for one in found if one.kind == kind}) for kind in kinds}
+        return {
+            "secret_types": types["secret"],
+            "personal_types": types["personal"],
+            "path_types": types["path"],
+            "injection_types": types["injection"],
+            "findings": msgspec.json.encode(found).decode() if found else None,
+        }
+
+
+def build_signals(params: Evidence, world: World) -> list[Signal]:
+    """All signals, in the order in which they run."""
+    rule = OriginRule(echo_min=params.echo_min, head_min=params.head_min)
+    return [
+        Place(world),
+        Outcome(world),
+        Origin(rule),
+        Judge(),
+        Structure(),
+        Calls(),
+        Tokens(params.tokenizer),
+        Findings(),
+    ]
+
+
+def evidence_row(trajectory: Trajectory, signals: Sequence[Signal]) -> Facts:
+    """The evidence row of one trajectory: the facts of all signals."""
+    row: Facts = {}
+    for signal in signals:
+        row |= signal.facts(trajectory)
+    return row

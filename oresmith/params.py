@@ -1,0 +1,247 @@
+"""The typed parameters: `params.yaml` is read and checked here, whole, before any stage does any work.
+
+Each namespace is the name of the stage that reads it; `run` says how to run and never changes an artefact.
+Unknown keys, wrong types and combinations that cannot work are refused with the key's name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+import yaml
+
+from oresmith.errors import ParameterError
+
+PARAMS_FILE = Path("params.yaml")
+Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}\Z")]
+Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+OnMissing = Literal["pass", "reject"]
+
+
+class Namespace(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """Base of every namespace: unknown keys are refused."""
+
+
+class Snapshot(Namespace, frozen=True):
+    """One entry of the list of snapshots, each frozen on its own."""
+
+    name: Name
+    path: str
+    """A file, or a directory that holds the traces."""
+    provenance: str
+    """The provenance YAML beside the source (docs/formats.md)."""
+    source: Literal["files"] = "files"
+    pattern: str | None = None
+    """Glob below `path` when it is a directory; None takes the patterns of the provenance file."""
+    sha256: Sha256 | None = None
+    """Pin: the tree hash that `stages.snapshots` prints. A source that no longer matches is refused."""
+
+
+class Normalize(Namespace, frozen=True):
+    """Limits of the reader (bytes are of the decompressed stream) and what it accepts."""
+
+    max_line_bytes: Positive = 64 * 2**20
+    max_stream_bytes: Positive = 64 * 2**30
+    max_ratio: Positive = 200
+    """Decompressed to compressed; counted only past the first 64 MiB, so that small honest files may be redundant."""
+    max_depth: Positive = 64
+    check_duplicate_keys: bool = True
+    accept_truncated: bool = False
+    """Take what a truncated, damaged or over-expanding stream held before the fault; the card then says so."""
+    shard_bytes: Positive = 256 * 2**20
+    """Input bytes that share one output shard; whole files, in sorted order."""
+    compression: Literal["zstd", "none"] = "zstd"
+
+
+class Evidence(Namespace, frozen=True):
+    """How evidence is computed. No threshold of a gate belongs here."""
+
+    tokenizer: Literal["smollm2", "none"] = "smollm2"
+    echo_min: Share = 0.9
+    """Share of a trajectory's calls that must stand in the model's own replies for the vote of the ordered echo."""
+    head_min: Share = 0.9
+    """Share of steps with exactly one inference at their head for the vote of the step pattern."""
+
+
+class Gate(Namespace, frozen=True):
+    """Thresholds over stored evidence. The defaults are the paper's method as far as it is known."""
+
+    outcome: Literal["success", "any"] = "success"
+    outcome_missing: OnMissing = "reject"
+    format_min: Share = 1.0
+    reasoning_min: Share = 0.5
+    """The paper's threshold is unknown; 0.5 asks for a datum cited from the tools' results."""
+    reasoning_missing: OnMissing = "pass"
+    reasoning_eras: tuple[Literal["unbinned", "binned", "unknown"], ...] = ("binned",)
+    """Scores of another judge era count as missing: eras are never compared."""
+    origin: tuple[Literal["A", "B", "unknown"], ...] = ("A",)
+    provenance: tuple[Literal["server-verified", "runtime-written", "agent-written", "absent"], ...] = (
+        "server-verified",
+        "runtime-written",
+    )
+    max_tokens: Positive | None = 14336
+    length_missing: OnMissing = "pass"
+    """What a trajectory means whose tokens were not counted."""
+    unknown_tools: OnMissing = "reject"
+    invalid_calls: OnMissing = "reject"
+    ids_unresolved: OnMissing = "reject"
+    secrets: OnMissing = "reject"
+    personal_data: OnMissing = "reject"
+    judge_injection: OnMissing = "reject"
+    duplicate_calls: OnMissing = "reject"
+    unanimity_min_validators: Annotated[int, msgspec.Meta(ge=0)] = 1
+    """Validators that must have scored an agent version's attempt at a problem; all must agree. 0 turns it off."""
+
+
+class Corpus(Namespace, frozen=True):
+    """Caps, guards and the layout of the Parquet files."""
+
+    cap_per_problem: Positive = 50
+    """Trajectories of one problem that are published; the next best ones are counted rejects."""
+    cap_per_cluster: Positive = 50
+    """Trajectories of one cluster of problems, whatever its number of wordings."""
+    row_group_bytes: Annotated[int, msgspec.Meta(ge=1_000_000, le=250_000_000)] = 100_000_000
+    """Uncompressed bytes of a row group: browsers of the files fail from about 280 MB on."""
+    shard_bytes: Positive = 500_000_000
+    """Uncompressed bytes of a file, after which the next one begins."""
+    max_row_bytes: Annotated[int, msgspec.Meta(ge=10_000, le=10_000_000)] = 2_000_000
+    """The Hub viewer shows no longer rows; one is a counted reject."""
+    heldout_gold_recommended: OnMissing = "reject"
+    """A trajectory that recommends the gold product of a held-out or guarded problem."""
+    heldout_gold_viewed: OnMissing = "pass"
+    """One that only views such a product; it is flagged where it passes."""
+
+
+class Run(Namespace, frozen=True):
+    """How to run: changes time, never bytes."""
+
+    executor: Literal["local", "ray"] = "local"
+    workers: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Processes at once; 0 takes the machine's cores, never more than there are shards."""
+
+
+class Params(Namespace, frozen=True):
+    """All parameters."""
+
+    snapshots: Annotated[list[Snapshot], msgspec.Meta(min_length=1)]
+    normalize: Normalize = Normalize()
+    evidence: Evidence = Evidence()
+    gate: Gate = Gate()
+    corpus: Corpus = Corpus()
+    run: Run = Run()
+
+
+Kind = TypeVar("Kind", bound=Namespace)
+
+
+def load_params(path: Path = PARAMS_FILE) -> Params:
+    """Read and check the whole parameter file.
+
+    Args:
+        path: YAML file, `params.yaml` of the project by default.
+
+    Returns:
+        The typed parameters; each default that the file leaves out is filled in.
+
+    Raises:
+        ParameterError: missing file, no YAML, unknown key, wrong type, or an impossible combination, naming the key.
+    """
+    try:
+        raw = yaml.safe_load(path.read_text("utf-8"))
+    except FileNotFoundError as error:
+        raise ParameterError(
+            "there is no parameter file",
+            where=str(path),
+            todo="run in the project's root, where params.yaml stands",
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        raise ParameterError("the parameter file cannot be read", where=str(path), got=str(error)) from error
+    params: Params = check_params(raw, str(path))
+    check_combinations(params, str(path))
+    return params
+
+
+def check_params(raw: object, where: str, kind: type[Kind] | type[Params] = Params) -> Any:
+    """Convert raw YAML to the typed parameters (or one namespace), translating faults to the key's name.
+
+    Raises:
+        ParameterError: naming the key, with the nearest known key for an unknown one.
+    """
+    try:
+        return msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        raise _named(error, raw, where, kind) from error
+
+
+def check_combinations(params: Params, where: str) -> None:
+    """Refuse combinations that each key alone would allow but that cannot work together."""
+    names = [entry.name for entry in params.snapshots]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ParameterError("two snapshots share a name", where=f"{where}: snapshots", got=", ".join(twice))
+    gate, evidence = params.gate, params.evidence
+    if evidence.tokenizer == "none" and gate.max_tokens is not None and gate.length_missing == "reject":
+        raise ParameterError(
+            "every row would be rejected: the tokens are not counted, but a length is asked for",
+            where=f"{where}: evidence.tokenizer with gate.length_missing",
+            todo="name a tokenizer, or set gate.length_missing to pass, or gate.max_tokens to null",
+        )
+    for key, chosen in (("origin", gate.origin), ("provenance", gate.provenance)):
+        if not chosen:
+            raise ParameterError(
+                "an empty list accepts no row at all", where=f"{where}: gate.{key}", expected="at least one label"
+            )
+    if gate.reasoning_missing == "reject" and not gate.reasoning_eras:
+        raise ParameterError(
+            "every row would be rejected: no judge era counts, and a missing score rejects",
+            where=f"{where}: gate.reasoning_eras with gate.reasoning_missing",
+        )
+
+
+def _named(error: msgspec.ValidationError, raw: object, where: str, kind: type[Any]) -> ParameterError:
+    """Turn msgspec's `... - at `$.gate.x`` into the dotted key that a user writes after -S."""
+    text = str(error)
+    match = re.search(r"(?s)^(.*?)(?: - at `\$(.*)`)?$", text)
+    fault, path = (match.group(1), match.group(2) or "") if match else (text, "")
+    key = path.lstrip(".")
+    todo = ""
+    unknown = re.search(r"unknown field `(.*)`", fault)
+    if unknown:
+        name = unknown.group(1)
+        near = difflib.get_close_matches(name, _fields_at(kind, key), n=1)
+        key = f"{key}.{name}" if key else name
+        fault, todo = "unknown parameter", f"did you mean {near[0]}?" if near else "see params.yaml for the known ones"
+    missing = re.search(r"missing required field `(.*)`", fault)
+    if missing:
+        key = f"{key}.{missing.group(1)}" if key else missing.group(1)
+        fault = "missing parameter"
+    return ParameterError(fault, where=f"{where}: {key}" if key else where, got=_value_at(raw, key), todo=todo)
+
+
+def _fields_at(kind: type[Any], key: str) -> list[str]:
+    """Names of the fields of the namespace at a dotted key (list indices skipped)."""
+    if key.startswith("snapshots"):
+        kind = Snapshot
+    elif key:
+        for part in key.split("."):
+            kind = {field.name: field.type for field in msgspec.structs.fields(kind)}.get(part, kind)
+    return [field.name for field in msgspec.structs.fields(kind)]
+
+
+def _value_at(raw: object, key: str) -> str:
+    """The value that the file holds at a dotted key, shortened, for the message."""
+    value = raw
+    for part in re.findall(r"[^.\[\]]+", key):
+        if isinstance(value, dict) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return ""
+    return repr(value)[:120]

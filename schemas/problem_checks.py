@@ -1,0 +1,69 @@
+"""Contracts of the tables that stages `cluster` and `split` write, as far as the corpus rests on them. Version 1."""
+
+from __future__ import annotations
+
+import pandera.polars as pap
+import polars as pl
+
+from schemas.corpus_checks import DATE, Check, Contract, Strict, Texts, hashed, holds
+
+POOL = r"^(train|dev|heldout|quarantine|benchmark:[A-Za-z0-9._+-]+)$"
+
+
+class ClusteredProblems(Strict):
+    """`data/cluster/problems.parquet`: every distinct problem and its cluster."""
+
+    problem: str = hashed(unique=True)
+    problem_id: str = pap.Field(nullable=True)
+    query: str = pap.Field(nullable=True)
+    category: str = pap.Field(nullable=True)
+    difficulty: str = pap.Field(nullable=True)
+    reward: str = pap.Field(nullable=True)
+    voucher: str = pap.Field(nullable=True)
+    snapshot: str = pap.Field(nullable=True)
+    benchmarks: Texts
+    cluster: str = hashed()
+    query_key: str
+    base_key: str
+    tokens_key: str
+    gold_keys: Texts
+    spec_key: str
+    constraints: int = pap.Field(ge=0)
+    pairs: int = pap.Field(ge=0)
+    flags: Texts
+
+
+class Assignments(Strict):
+    """`data/split/assignments.parquet`: the pool of every problem."""
+
+    problem: str = hashed(unique=True)
+    cluster: str = hashed()
+    category: str = pap.Field(nullable=True)
+    pool: str = pap.Field(str_matches=POOL)
+    held_out: str = pap.Field(nullable=True, str_matches=DATE)
+    joined: Texts
+    new: bool
+    benchmarks: Texts
+    trainable: bool
+    flagged: bool
+
+    @pap.dataframe_check
+    @classmethod
+    def held_out_pools_are_dated(cls, data: pap.PolarsData) -> Check:
+        """A held-out problem has its pool's date, and no other has one."""
+        return holds(data, (pl.col("pool") == "heldout") == pl.col("held_out").is_not_null())
+
+    @pap.dataframe_check
+    @classmethod
+    def only_open_pools_train(cls, data: pap.PolarsData) -> Check:
+        """Nothing held out, quarantined or of dev may be trained on; an allowed benchmark's problem is flagged."""
+        open_pool = pl.col("pool").str.contains("^(train|benchmark:.+)$")
+        flagged = pl.col("flagged") | (pl.col("benchmarks").list.len() == 0)
+        return holds(data, ~pl.col("trainable") | (open_pool & flagged))
+
+
+TABLES: dict[str, Contract] = {
+    "cluster/problems": Contract("oresmith.check.problems/1", ClusteredProblems),
+    "split/assignments": Contract("oresmith.check.assignments/1", Assignments),
+}
+"""Table of an earlier stage (data/<name>.parquet) -> its contract."""
