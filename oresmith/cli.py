@@ -125,6 +125,18 @@ def params() -> None:
     print(yaml.safe_dump(msgspec.to_builtins(load_params()), sort_keys=False), end="")
 
 
+@app.command()
+def verify(
+    folder: Annotated[Path, typer.Argument(help="a released folder: certificate/ and the data files")],
+    corpus: Annotated[Path | None, typer.Option(help="the data files, where they lie elsewhere")] = None,
+) -> None:
+    """Check a release against its certificate, every row included. Leaves with 1 where something does not hold."""
+    from oresmith.audit.verify import verify_folder
+
+    if not verify_folder(folder, corpus):
+        raise typer.Exit(1)
+
+
 @leakage.command()
 def check(
     train: Annotated[list[Path], typer.Option(help="traces of any known format, or problems; may be given again")],

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
+from oresmith.arena.toolschema import tools
 from oresmith.blocks.framing import BadLine, Limits, read_lines
 from oresmith.errors import OresmithError
 from oresmith.params import Params
@@ -69,7 +70,7 @@ def export_accepted(params: Params, data: Path, out: Path, target: str) -> int:
 
 def _row(trajectory: Trajectory, target: Format) -> object:
     try:
-        return to_openai(trajectory) if target is Format.OPENAI else encode(trajectory, target)
+        return to_openai(trajectory, tools()) if target is Format.OPENAI else encode(trajectory, target)
     except CodecError as error:
         source = trajectory.source
         where = f"{source.snapshot}/{source.file}:{source.line}, trajectory {trajectory.trajectory_id}"

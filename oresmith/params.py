@@ -99,6 +99,57 @@ class Gate(Namespace, frozen=True):
     """Validators that must have scored an agent version's attempt at a problem; all must agree. 0 turns it off."""
 
 
+class Benchmark(Namespace, frozen=True):
+    """A public benchmark whose problems are guarded like held-out ones."""
+
+    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,80}\Z")]
+    kind: Literal["shoppingbench", "oro-suite", "problems"]
+    """Form of the files: ShoppingBench's `synthesize_*_test.jsonl`, ORO's suite JSON, or suite-form JSON lines."""
+    path: str
+    sha256: Sha256
+    """Of the file; another content is refused, so that a guard never changes unseen."""
+
+
+class Cluster(Namespace, frozen=True):
+    """What makes two problems one."""
+
+    min_constraints: Positive = 3
+    """Constraints that a reward must state for its specification to be a key."""
+    min_pairs: Annotated[int, msgspec.Meta(ge=0)] = 1
+    """How many of them must be attribute or SKU pairs."""
+    wording_min: Annotated[float, msgspec.Meta(ge=0.5, le=1.0)] = 0.8
+    """Least Jaccard similarity of two queries' token sets; measured by benchmarks/leak_threshold.py."""
+    largest_share: Share = 0.05
+    """Share of all problems that one cluster may hold before the run stops and names what glues it."""
+    largest_floor: Positive = 50
+    """Problems that one cluster may hold whatever its share."""
+    benchmarks: tuple[Benchmark, ...] = ()
+
+
+class Split(Namespace, frozen=True):
+    """Pools of problems. An assignment, once released, is never changed."""
+
+    heldout_share: Share = 0.1
+    """Of the new clusters of each category; what is left after held-out and dev is train."""
+    dev_share: Share = 0.05
+    held_out: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d{2}-\d{2}\Z")] | None = None
+    """Date of the held-out pool that this release opens; null opens none."""
+    seed: str = "oresmith"
+    allow_benchmark: tuple[str, ...] = ()
+    """Benchmarks whose problems may be trained on; every such row carries a flag and the card says so."""
+    vault: str | None = None
+    """Never-touch problems: a file of keyed hashes, outside git."""
+    vault_secret: str | None = None
+    """The vault's secret, in a file of its own, outside git."""
+
+
+class Release(Namespace, frozen=True):
+    """The release that is being made."""
+
+    version: Annotated[str, msgspec.Meta(pattern=r"^(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\Z")] = "0.1.0"
+    """Ledger lines of earlier releases alone are read."""
+
+
 class Corpus(Namespace, frozen=True):
     """Caps, guards and the layout of the Parquet files."""
 
@@ -133,7 +184,10 @@ class Params(Namespace, frozen=True):
     normalize: Normalize = Normalize()
     evidence: Evidence = Evidence()
     gate: Gate = Gate()
+    cluster: Cluster = Cluster()
+    split: Split = Split()
     corpus: Corpus = Corpus()
+    release: Release = Release()
     run: Run = Run()
 
 
@@ -197,10 +251,35 @@ def check_combinations(params: Params, where: str) -> None:
             raise ParameterError(
                 "an empty list accepts no row at all", where=f"{where}: gate.{key}", expected="at least one label"
             )
+    _check_split(params, where)
     if gate.reasoning_missing == "reject" and not gate.reasoning_eras:
         raise ParameterError(
             "every row would be rejected: no judge era counts, and a missing score rejects",
             where=f"{where}: gate.reasoning_eras with gate.reasoning_missing",
+        )
+
+
+def _check_split(params: Params, where: str) -> None:
+    split = params.split
+    if split.heldout_share + split.dev_share >= 1:
+        raise ParameterError(
+            "the pools leave nothing to train on",
+            where=f"{where}: split.heldout_share with split.dev_share",
+            expected="shares that add up to less than 1",
+            got=str(split.heldout_share + split.dev_share),
+        )
+    named = [benchmark.name for benchmark in params.cluster.benchmarks]
+    twice = sorted({name for name in named if named.count(name) > 1})
+    unknown = sorted(set(split.allow_benchmark) - set(named))
+    if twice or unknown:
+        raise ParameterError(
+            "a benchmark is named twice" if twice else "an allowed benchmark is not among the named ones",
+            where=f"{where}: " + ("cluster.benchmarks" if twice else "split.allow_benchmark"),
+            got=", ".join(twice or unknown),
+        )
+    if (split.vault is None) != (split.vault_secret is None):
+        raise ParameterError(
+            "a vault needs its secret, and a secret its vault", where=f"{where}: split.vault with split.vault_secret"
         )
 
 

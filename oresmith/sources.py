@@ -7,8 +7,9 @@ the catalogue and the judgements that go with them, and `snapshot.json`, which s
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 import yaml
@@ -21,6 +22,8 @@ SNAPSHOT_SCHEMA = "oresmith.snapshot/1"
 CHUNK = 1 << 20
 SUFFIXES = (".jsonl", ".json", ".gz", ".zst")
 """Kept on stored names, so that a person can open them; readers go by magic bytes."""
+
+KEYED_HASH = re.compile(r"[0-9a-f]{16,64}")
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -44,6 +47,8 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     problems: str | None = None
     catalogue: str | None = None
     judgements: str | None = None
+    pool: Literal["train", "dev", "heldout"] | None = None
+    """The source's wish for its problems; honoured when a problem is first seen, then the ledger rules."""
     files: dict[str, Provenance] = {}
     """Per trace file, by its path relative to the source: fields of `records.Provenance`."""
 
@@ -73,6 +78,8 @@ class Frozen(msgspec.Struct, frozen=True, kw_only=True):
     problems: StoredFile | None
     catalogue: StoredFile | None
     judgements: StoredFile | None
+    pool: str | None
+    """The source's wish for its problems."""
     tree_sha256: str
     """sha256 over everything above; what `snapshots[].sha256` pins."""
 
@@ -151,7 +158,7 @@ def read_declaration(path: Path) -> Declaration:
     """
     try:
         raw: Any = yaml.load(path.read_text("utf-8"), Loader=_PlainLoader)  # noqa: S506 (a subclass of SafeLoader)
-        return msgspec.convert(raw, Declaration)
+        return _without_clear_keys(msgspec.convert(raw, Declaration), path)
     except FileNotFoundError as error:
         raise SnapshotError(
             "there is no provenance file", where=str(path), todo="write one: docs/formats.md shows a small example"
@@ -165,6 +172,19 @@ def read_declaration(path: Path) -> Declaration:
             expected="source, licence, time_range and, optionally, versions, patterns, problems, catalogue, files",
             got=str(error)[:300],
         ) from error
+
+
+def _without_clear_keys(declared: Declaration, path: Path) -> Declaration:
+    """Refuse a miner's key in clear: what is published must not name who wrote an agent."""
+    for name, provenance in declared.files.items():
+        if provenance.miner is not None and not KEYED_HASH.fullmatch(provenance.miner):
+            raise SnapshotError(
+                "a miner is not given as a keyed hash",
+                where=f"{path}: files: {name}: miner",
+                expected="16 to 64 hex digits, such as an HMAC-SHA256 of the key under a secret of your own",
+                todo="replace the key by its keyed hash",
+            )
+    return declared
 
 
 def freeze(entry: Snapshot, source: TraceSource, target: Path) -> Frozen:
@@ -215,6 +235,7 @@ def freeze(entry: Snapshot, source: TraceSource, target: Path) -> Frozen:
         versions=dict(sorted(declared.versions.items())),
         files=files,
         **extras,
+        pool=declared.pool,
         tree_sha256="",
     )
     tree = hashlib.sha256(msgspec.json.encode(frozen)).hexdigest()

@@ -21,6 +21,8 @@ ARROW = pa.schema(
         ("query", pa.string()),
         ("messages", pa.int64()),
         ("final_ids", pa.list_(pa.string())),
+        # The problem as JSON text where the row itself states more of it than id and query.
+        ("own_problem", pa.string()),
     ],
     metadata={"schema": INDEX_SCHEMA},
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandera.polars as pap
 import polars as pl
 
-from schemas.corpus_checks import DATE, Check, Contract, Strict, Texts, hashed, holds
+from oresmith.leakage.edges import EdgeKind
+from schemas.corpus_checks import DATE, NAME, Check, Contract, Strict, Texts, hashed, holds
 
 POOL = r"^(train|dev|heldout|quarantine|benchmark:[A-Za-z0-9._+-]+)$"
 
@@ -21,6 +22,7 @@ class ClusteredProblems(Strict):
     reward: str = pap.Field(nullable=True)
     voucher: str = pap.Field(nullable=True)
     snapshot: str = pap.Field(nullable=True)
+    wishes: Texts
     benchmarks: Texts
     cluster: str = hashed()
     query_key: str
@@ -31,6 +33,37 @@ class ClusteredProblems(Strict):
     constraints: int = pap.Field(ge=0)
     pairs: int = pap.Field(ge=0)
     flags: Texts
+
+
+class Attempts(Strict):
+    """`data/cluster/attempts.parquet`: the problem of every trajectory."""
+
+    snapshot: str = pap.Field(str_matches=NAME)
+    file: str
+    line: int = pap.Field(ge=1)
+    trajectory_id: str = hashed()
+    problem: str = hashed(nullable=True)
+
+    @pap.dataframe_check
+    @classmethod
+    def one_row_a_place(cls, data: pap.PolarsData) -> Check:
+        """A line of a file is one trajectory."""
+        return holds(data, pl.struct("snapshot", "file", "line").is_unique())
+
+
+class Edges(Strict):
+    """`data/cluster/edges.parquet`: what joins problems to clusters."""
+
+    a: str = hashed()
+    b: str = hashed()
+    kind: str = pap.Field(isin=[kind.value for kind in EdgeKind])
+    value: str
+
+    @pap.dataframe_check
+    @classmethod
+    def joins_two(cls, data: pap.PolarsData) -> Check:
+        """An edge has two ends."""
+        return holds(data, pl.col("a") != pl.col("b"))
 
 
 class Assignments(Strict):
@@ -64,6 +97,8 @@ class Assignments(Strict):
 
 TABLES: dict[str, Contract] = {
     "cluster/problems": Contract("oresmith.check.problems/1", ClusteredProblems),
+    "cluster/attempts": Contract("oresmith.check.attempts/1", Attempts),
+    "cluster/edges": Contract("oresmith.check.edges/1", Edges),
     "split/assignments": Contract("oresmith.check.assignments/1", Assignments),
 }
 """Table of an earlier stage (data/<name>.parquet) -> its contract."""

@@ -29,7 +29,10 @@ from oresmith.report import StageReport, check_chain, make_report, read_report, 
 from oresmith.stage import DATA, builtins, guarded, write_metrics, write_plot
 from schemas.check import check_table
 from schemas.decisions import ARROW, DECISIONS_SCHEMA, DecisionTable
-from schemas.evidence import EvidenceTable
+from schemas.evidence import COLUMNS, EvidenceTable
+
+UNREAD = frozenset({"origin_signals", "step_origins", "findings", "score", "recommended_ids"})
+"""Columns that no gate asks for; they are most of the table's bytes."""
 
 
 def run(params: Params) -> StageReport:
@@ -62,7 +65,8 @@ def read_evidence(name: str) -> pl.DataFrame:
     if not paths:
         where = str(DATA / "evidence" / name)
         raise OresmithError("there is no evidence of this snapshot", where=where, todo="run `dvc repro`")
-    return check_table(pl.read_parquet(paths), EvidenceTable, f"evidence of snapshot {name}")
+    columns = [column for column in COLUMNS if column not in UNREAD]
+    return check_table(pl.read_parquet(paths, columns=columns), EvidenceTable, f"evidence of snapshot {name}")
 
 
 def arrow(decisions: pl.DataFrame) -> pa.Table:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import msgspec
 import polars as pl
 from datatrove.data import Document
 
@@ -111,6 +112,8 @@ def contexts(frozen: Frozen) -> dict[str, Context]:
 def index_row(document: Document) -> dict[str, Any]:
     """The small row that later stages look trajectories up with."""
     trajectory: Trajectory = document.metadata["trajectory"]
+    problem = trajectory.problem
+    own = problem.reward is not None or problem.voucher is not None or problem.category is not None
     return {
         "trajectory_id": trajectory.trajectory_id,
         "identity": trajectory.identity,
@@ -119,10 +122,11 @@ def index_row(document: Document) -> dict[str, Any]:
         "offset": trajectory.source.offset,
         "format": trajectory.format.value,
         "status": trajectory.status,
-        "problem_id": trajectory.problem.problem_id,
-        "query": trajectory.problem.query,
+        "problem_id": problem.problem_id,
+        "query": problem.query,
         "messages": len(trajectory.messages),
         "final_ids": final_ids(trajectory),
+        "own_problem": msgspec.json.encode(problem).decode() if own else None,
     }
 
 
