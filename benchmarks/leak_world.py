@@ -46,7 +46,7 @@ def _word(number: int) -> str:
 
 def _product(family: int) -> str:
     """A product type of one to three words, another one for each family."""
-    first, second = _word(family * 31 % 2003), _word(family // 2003)
+    first, second = _word(family * 31 % 2003), f"{_word(family // 2003)}n"
     return first if family < 2003 else f"{first} {second} set" if family % 3 else f"{first} {second}"
 
 

@@ -166,7 +166,9 @@ def check(
         console.print(table)
         rows = len({leak.train_id for leak in found.leaks})
         console.print(
-            Text(f"{rows:,} training rows leak; {len(found.clusters):,} clusters of problems are on both sides")
+            Text(
+                f"{rows:,} training rows leak, by their ids; {len(found.clusters):,} clusters of problems are on both sides"
+            )
         )
         console.print(Text(f"{len(found.viewed):,} views of held-out gold products, which are no leaks"))
     if found.leaks:

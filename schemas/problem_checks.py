@@ -12,7 +12,7 @@ POOL = r"^(train|dev|heldout|quarantine|benchmark:[A-Za-z0-9._+-]+)$"
 
 
 class ClusteredProblems(Strict):
-    """`data/cluster/problems.parquet`: every distinct problem and its cluster."""
+    """Every distinct problem stands once, with its keys and its cluster (`data/cluster/problems.parquet`)."""
 
     problem: str = hashed(unique=True)
     problem_id: str = pap.Field(nullable=True)
@@ -36,7 +36,7 @@ class ClusteredProblems(Strict):
 
 
 class Attempts(Strict):
-    """`data/cluster/attempts.parquet`: the problem of every trajectory."""
+    """Every trajectory stands once, with its problem where one is known (`data/cluster/attempts.parquet`)."""
 
     snapshot: str = pap.Field(str_matches=NAME)
     file: str
@@ -52,7 +52,7 @@ class Attempts(Strict):
 
 
 class Edges(Strict):
-    """`data/cluster/edges.parquet`: what joins problems to clusters."""
+    """Every edge joins two problems and says by what (`data/cluster/edges.parquet`)."""
 
     a: str = hashed()
     b: str = hashed()
@@ -67,7 +67,7 @@ class Edges(Strict):
 
 
 class Assignments(Strict):
-    """`data/split/assignments.parquet`: the pool of every problem."""
+    """Every problem has one pool, and only train or an allowed benchmark trains (`data/split/assignments.parquet`)."""
 
     problem: str = hashed(unique=True)
     cluster: str = hashed()

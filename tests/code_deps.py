@@ -12,7 +12,7 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("oresmith", "stages", "schemas")
+PACKAGES = ("oresmith", "stages", "schemas", "cards")
 
 
 def closure(entry: Path, root: Path = ROOT) -> set[str]:

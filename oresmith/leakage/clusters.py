@@ -4,8 +4,9 @@ near. Each join keeps its kind and value, so that a person can see why two probl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from oresmith.errors import OresmithError
 from oresmith.leakage.edges import KINDS, Edge, EdgeKind, Glue, Links
 from oresmith.leakage.neardup import NearPairs, NearParams, near_pairs
-from oresmith.leakage.table import I64, KeyTable, Ragged, hex_of, star_edges
+from oresmith.leakage.table import I64, KeyTable, Ragged, hex_of, star_edges, starts_of
 from oresmith.records import Problem, Record
 
 GivenPair = tuple[str, str, float]
@@ -150,8 +151,8 @@ def _build(table: KeyTable, params: ClusterParams, given: Iterable[GivenPair], b
     for part in parts:
         for a, b in zip(part.a.tolist(), part.b.tolist(), strict=True):
             forest.join(a, b)
-    sets, titles = wordings(table)
-    found = near_pairs(table.words.take(sets), titles, params.near)
+    sets, members = wordings(table)
+    found = near_pairs(table.words.take(sets), title_words(table, members), params.near)
     pairs = found._replace(a=sets[found.a], b=sets[found.b])
     parts.append(_spanning(forest, pairs.a, pairs.b, pairs.jaccard, EdgeKind.WORDING))
     parts.append(_given(forest, table, given))
@@ -191,23 +192,25 @@ def key_links(table: KeyTable, params: ClusterParams) -> Iterator[Links]:
 
 
 def wordings(table: KeyTable) -> tuple[I64, Ragged]:
-    """The first row of each distinct token set, and the title words of all rows that have it.
-
-    Rows of one token set are joined by their key already; what is known of the product is what any of them says.
-    """
+    """The first row of each distinct token set, and all rows that have it: those are joined by their key already."""
     everyone = np.arange(len(table), dtype=np.int64)
     first_of = everyone.copy()
     first, other, _ = star_edges(table.keys["tokens"], everyone)
     first_of[other] = first
-    rows: I64 = np.flatnonzero((first_of == everyone) & table.keys["tokens"].any(axis=1))
-    place = np.full(len(table), -1, dtype=np.int64)
-    place[rows] = np.arange(len(rows))
-    owners = place[first_of][table.titles.owners()]
-    order = np.lexsort((table.titles.values, owners))[int((owners < 0).sum()) :]
-    owners, values = owners[order], table.titles.values[order]
-    fresh = np.append(True, (owners[1:] != owners[:-1]) | (values[1:] != values[:-1]))[: len(values)]
-    offsets = np.searchsorted(owners[fresh], np.arange(len(rows) + 1))
-    return rows, Ragged(offsets.astype(np.int64), values[fresh])
+    stated: I64 = np.flatnonzero(table.keys["tokens"].any(axis=1))
+    members = stated[np.argsort(first_of[stated], kind="stable")]
+    starts = starts_of(first_of[members])
+    return members[starts], Ragged(np.append(starts, len(members)), members)
+
+
+def title_words(table: KeyTable, members: Ragged) -> Callable[[int], frozenset[int]]:
+    """What is known of the product of a token set: the title words of any row that has it."""
+
+    @lru_cache(maxsize=1 << 12)
+    def known(number: int) -> frozenset[int]:
+        return frozenset(table.titles.take(members.row(number)).values.tolist())
+
+    return known
 
 
 def _spanning(forest: _Forest, a: I64, b: I64, similarity: NDArray[np.float64], kind: EdgeKind) -> Links:

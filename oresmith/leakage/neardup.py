@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -250,12 +250,12 @@ def _distinct(chunks: list[U64]) -> U64:
     return values[starts_of(values)]
 
 
-def near_pairs(words: Ragged, titles: Ragged, params: NearParams) -> NearPairs:
+def near_pairs(words: Ragged, title_of: Callable[[int], frozenset[int]], params: NearParams) -> NearPairs:
     """All proposed pairs of rows whose token sets are near and speak of one product.
 
     Args:
         words: token hashes, one row a set; the sets must be distinct and not empty.
-        titles: token hashes of the gold titles, in step with `words`; empty rows where unknown.
+        title_of: token hashes of a row's gold titles, empty where unknown; asked for near pairs only.
         params: threshold and MinHash settings.
     """
     sets, bands = _rank(words), band_hashes(words, params)
@@ -275,10 +275,14 @@ def near_pairs(words: Ragged, titles: Ragged, params: NearParams) -> NearPairs:
     near = jaccard >= params.threshold
     a, b, shared, jaccard = a[near], b[near], shared[near], jaccard[near]
     one_value = int(((sets.sizes[a] - shared == 1) & (sets.sizes[b] - shared == 1)).sum())
-    kept = np.fromiter((_one_product(words, titles, x, y) for x, y in zip(a, b, strict=True)), dtype=bool, count=len(a))
+    kept = np.fromiter(
+        (_one_product(words, title_of, x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)),
+        dtype=bool,
+        count=len(a),
+    )
     return NearPairs(a[kept], b[kept], jaccard[kept], one_value, unexamined)
 
 
-def _one_product(words: Ragged, titles: Ragged, a: int, b: int) -> bool:
-    sides = [frozenset(part.row(row).tolist()) for part in (words, titles) for row in (a, b)]
-    return not another_product(*sides)
+def _one_product(words: Ragged, title_of: Callable[[int], frozenset[int]], a: int, b: int) -> bool:
+    left, right = (frozenset(words.row(row).tolist()) for row in (a, b))
+    return not another_product(left, right, title_of(a), title_of(b))

@@ -42,9 +42,10 @@ class Ragged:
 
     def take(self, rows: I64) -> Ragged:
         """The given rows, in the given order."""
-        lengths = self.lengths()[rows]
+        begins = self.offsets[rows]
+        lengths = self.offsets[rows + 1] - begins
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        places = np.repeat(self.offsets[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1], dtype=np.int64)
+        places = np.repeat(begins - offsets[:-1], lengths) + np.arange(offsets[-1], dtype=np.int64)
         return Ragged(offsets, self.values[places])
 
     @staticmethod

@@ -16,11 +16,13 @@ import pyarrow.parquet as pq
 import yaml
 
 from oresmith.arena.problems import ProblemIndex, load_problems
+from oresmith.blocks.accounts import Accounts
+from oresmith.blocks.writers import TrajectoryReader
 from oresmith.corpus.account import CorpusReport
 from oresmith.corpus.shards import corpus_files
 from oresmith.leakage.keys import problem_keys
 from oresmith.params import load_params
-from oresmith.records import Problem
+from oresmith.records import Problem, Trajectory
 from oresmith.sources import read_frozen
 from stages import corpus
 from tests.pipeline.project import Project
@@ -28,6 +30,8 @@ from tests.worlds import Case, World, decoy, honest
 
 Pool = dict[str, Any]
 """Columns of an assignment: `pool`, and others where they differ from the default; `gold_keys` goes to the problem."""
+
+POOLS = ("train", "train", "dev", "heldout", "benchmark:suite", "quarantine")
 
 TEXT, TEXTS = pa.string(), pa.list_(pa.string())
 PROBLEMS = pa.schema(
@@ -78,6 +82,25 @@ def cases(world: World, seed: int) -> dict[str, list[bytes]]:
     }
     lines = {f"{name}-{seed}.jsonl": [case.line for case in found] for name, found in families.items()}
     return lines | {f"odd-{seed}.jsonl": [b"{", b'{"rows": 1}', b"[]"]}
+
+
+def by_place(place: int) -> Pool:
+    """One problem after the other into each pool."""
+    pool = POOLS[place % len(POOLS)]
+    return {"pool": pool, "benchmarks": ["suite"] if pool.startswith("benchmark") else []}
+
+
+def assign(project: Project, names: list[str], pool_of: Callable[[int], Pool] = by_place) -> None:
+    """Clusters and pools; the pool of a problem is given by its place in the world."""
+    places: dict[str | None, int] = {}
+    build_tables(project.root, names, lambda problem: pool_of(places.setdefault(problem.problem_id, len(places))))
+
+
+def records(project: Project) -> dict[str, Trajectory]:
+    """The normalised trajectories of the snapshot `one`, by id."""
+    reader = TrajectoryReader(project.root / "data/normalize/one/trajectories", Accounts(project.root / "accounts"))
+    found = [each.metadata["trajectory"] for shard in range(reader.shards) for each in reader.run(rank=shard)]
+    return {record.trajectory_id: record for record in found}
 
 
 def copied(project: Project, root: Path) -> Project:

@@ -19,8 +19,8 @@ def _ragged(sets: list[set[int]]) -> Ragged:
     return Ragged(offsets, np.concatenate([*hashes, np.empty(0, dtype=np.uint64)]))
 
 
-def _no_titles(count: int) -> Ragged:
-    return Ragged(np.zeros(count + 1, dtype=np.int64), np.empty(0, dtype=np.uint64))
+def _no_title(_: int) -> frozenset[int]:
+    return frozenset()
 
 
 def _world(count: int, seed: int) -> list[set[int]]:
@@ -43,7 +43,7 @@ def _brute(sets: list[set[int]], threshold: float) -> set[tuple[int, int]]:
 
 
 def _found(sets: list[set[int]], params: NearParams | None = None) -> set[tuple[int, int]]:
-    pairs = near_pairs(_ragged(sets), _no_titles(len(sets)), params or NearParams())
+    pairs = near_pairs(_ragged(sets), _no_title, params or NearParams())
     assert list(pairs.a) == sorted(pairs.a)
     for a, b, jaccard in zip(pairs.a, pairs.b, pairs.jaccard, strict=True):
         assert jaccard == pytest.approx(len(sets[a] & sets[b]) / len(sets[a] | sets[b]))
@@ -75,12 +75,12 @@ def test_dividing_large_groups_loses_no_pair(monkeypatch: pytest.MonkeyPatch, pa
 def test_a_group_that_stays_too_large_is_cut_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     common = set(range(40))
     sets = [common | {100 + number} for number in range(30)]
-    titles, params = _no_titles(30), NearParams(threshold=0.9)
-    assert near_pairs(_ragged(sets), titles, params).one_value == 30 * 29 // 2
+    params = NearParams(threshold=0.9)
+    assert near_pairs(_ragged(sets), _no_title, params).one_value == 30 * 29 // 2
     monkeypatch.setattr(neardup, "SMALL_GROUP", 2)
     monkeypatch.setattr(neardup, "LARGE_GROUP", 4)
     monkeypatch.setattr(neardup, "WINDOW", 2)
-    cut = near_pairs(_ragged(sets), titles, params)
+    cut = near_pairs(_ragged(sets), _no_title, params)
     assert cut.unexamined > 0
     assert 0 < cut.one_value < 30 * 29 // 2
 
