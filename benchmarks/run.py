@@ -19,7 +19,7 @@ from rich.table import Table
 
 from benchmarks.measure import Section, Settings, SkippedError
 
-NAMES = ("throughput", "evidence", "gate", "scaling", "noop")
+NAMES = ("throughput", "evidence", "gate", "scaling", "corpus_build", "leak_recall", "noop")
 RESULTS = Path(__file__).resolve().parent / "results.json"
 
 

@@ -165,10 +165,9 @@ def check(
             table.add_row(Text(kind), f"{count:,}", Text("\n".join(map(_escaped, pairs))))
         console.print(table)
         rows = len({leak.train_id for leak in found.leaks})
+        shared = len(found.clusters)
         console.print(
-            Text(
-                f"{rows:,} training rows leak, by their ids; {len(found.clusters):,} clusters of problems are on both sides"
-            )
+            Text(f"{rows:,} training rows leak, by their ids; {shared:,} clusters of problems are on both sides")
         )
         console.print(Text(f"{len(found.viewed):,} views of held-out gold products, which are no leaks"))
     if found.leaks:

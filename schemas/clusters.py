@@ -60,6 +60,7 @@ ASSIGNMENTS = pa.schema(
         ("joined", pa.list_(pa.string())),
         ("new", pa.bool_()),
         ("benchmarks", pa.list_(pa.string())),
+        ("vault", pa.bool_()),
         ("trainable", pa.bool_()),
         ("flagged", pa.bool_()),
     ],

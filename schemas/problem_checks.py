@@ -77,6 +77,7 @@ class Assignments(Strict):
     joined: Texts
     new: bool
     benchmarks: Texts
+    vault: bool
     trainable: bool
     flagged: bool
 
@@ -92,7 +93,7 @@ class Assignments(Strict):
         """Nothing held out, quarantined or of dev may be trained on; an allowed benchmark's problem is flagged."""
         open_pool = pl.col("pool").str.contains("^(train|benchmark:.+)$")
         flagged = pl.col("flagged") | (pl.col("benchmarks").list.len() == 0)
-        return holds(data, ~pl.col("trainable") | (open_pool & flagged))
+        return holds(data, ~pl.col("trainable") | (open_pool & flagged & ~pl.col("vault")))
 
 
 TABLES: dict[str, Contract] = {

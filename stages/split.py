@@ -136,6 +136,7 @@ def assignment_rows(split: Split, facts: dict[str, Fact], params: Params) -> lis
             "joined": list(one.joined),
             "new": one.new,
             "benchmarks": list(one.benchmarks),
+            "vault": one.vault,
             "trainable": trainable(one, allowed),
             "flagged": trainable(one, allowed) and bool(one.benchmarks),
         }

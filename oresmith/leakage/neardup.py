@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oresmith.leakage.table import I64, U64, Ragged, starts_of
+from oresmith.leakage.table import I64, U64, Ragged, adjacent, starts_of
 from oresmith.records import Record
 
 SMALL_GROUP = 32
@@ -73,11 +73,15 @@ class _Sets(NamedTuple):
 
 
 def _rank(words: Ragged) -> _Sets:
-    distinct, inverse, counts = np.unique(words.values, return_inverse=True, return_counts=True)
-    rank_of = np.empty(len(distinct), dtype=np.uint64)
-    rank_of[np.lexsort((distinct, counts))] = np.arange(len(distinct), dtype=np.uint64)
+    order = adjacent(words.values)
+    starts = starts_of(words.values[order])
+    counts = np.diff(np.append(starts, len(order)))
+    rank_of = np.empty(len(starts), dtype=np.uint64)
+    rank_of[np.lexsort((words.values[order[starts]], counts))] = np.arange(len(starts), dtype=np.uint64)
+    ranked = np.empty(len(order), dtype=np.uint64)
+    ranked[order] = np.repeat(rank_of, counts)
     owners = words.owners()
-    keyed = np.sort((owners.astype(np.uint64) << np.uint64(32)) | rank_of[inverse])
+    keyed = np.sort((owners.astype(np.uint64) << np.uint64(32)) | ranked)
     bits = np.uint64(1) << (words.values & np.uint64(63))
     bitmaps = np.zeros((2, len(words.offsets) - 1), dtype=np.uint64)
     np.bitwise_or.at(bitmaps, ((words.values >> np.uint64(6) & np.uint64(1)).astype(np.int64), owners), bits)
@@ -117,18 +121,16 @@ def band_hashes(words: Ragged, params: NearParams) -> U64:
     return hashes
 
 
-def _groups(keys: U64, rows: I64) -> tuple[I64, I64]:
+def _groups(keys: U64) -> tuple[I64, I64]:
     """Places in the order of their keys, and for each how many of its group follow it; those alone are left out."""
-    order = np.argsort(keys)
+    order = adjacent(keys)
     ordered = keys[order]
     same = ordered[1:] == ordered[:-1]
     shared = (np.append(same, False) | np.append(False, same))[: len(keys)]
     order, ordered = order[shared], ordered[shared]
-    # Rows of one key in their own order: it decides which pairs of an over-large group are left out.
-    order = order[np.lexsort((rows[order], ordered))]
     ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)[: len(ordered)])
     follow = np.repeat(ends, np.diff(ends, prepend=-1)) - np.arange(len(ordered))
-    return order.astype(np.int64), follow.astype(np.int64)
+    return order, follow.astype(np.int64)
 
 
 def _expand(rows: I64, follow: I64) -> Iterator[tuple[I64, I64]]:
@@ -190,7 +192,7 @@ def _proposals(bands: U64, sets: _Sets, threshold: float) -> Iterator[tuple[I64,
     for keys in bands:
         entries = _Entries(keys, everyone, unused)
         for level in range(levels + 1):
-            order, follow = _groups(entries.keys, entries.rows)
+            order, follow = _groups(entries.keys)
             entries, sizes = entries.where(order), _group_sizes(follow)
             kept = np.where(sizes > (SMALL_GROUP if level < levels else LARGE_GROUP), 0, follow)
             if level == levels:

@@ -182,20 +182,39 @@ def starts_of(ordered: NDArray[Any]) -> I64:
     return np.concatenate(([0], np.flatnonzero(changed) + 1)).astype(np.int64)
 
 
+def adjacent(values: U64) -> I64:
+    """Places of hashes in an order that puts equal ones side by side, each kind in its own order.
+
+    Sorting places packed into the hashes' low bits costs a fifth of an argsort. Where two unequal hashes agree in all
+    other bits, which is checked, it is an argsort after all.
+    """
+    bits = np.uint64(max(len(values) - 1, 1).bit_length())
+    packed = np.sort((values >> bits << bits) | np.arange(len(values), dtype=np.uint64))
+    order: I64 = (packed & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
+    prefix, ordered = packed >> bits, values[order]
+    if np.array_equal(prefix[1:] != prefix[:-1], ordered[1:] != ordered[:-1]):
+        return order
+    return np.argsort(values, kind="stable")
+
+
 def star_edges(keys: U64, owners: I64) -> tuple[I64, I64, I64]:
     """Join all owners of one key to its first owner.
 
     Args:
         keys: (m, 4), 0 where absent.
-        owners: (m,) row that holds each key.
+        owners: (m,) row that holds each key, ascending.
 
     Returns:
         (first row, other row, position of the other's key in `keys`), one entry a joined row: linear in m.
     """
     places = np.flatnonzero(keys.any(axis=1))
-    held = keys[places]
-    order = places[np.lexsort((owners[places], held[:, 3], held[:, 2], held[:, 1], held[:, 0]))]
+    # Two sha256 that agree in 64 bits: not to be expected, but then they are told apart by the rest.
+    order = places[adjacent(keys[places, 0])]
     starts = starts_of(keys[order])
+    if len(starts) != len(starts_of(keys[order, 0])):
+        held = keys[places]
+        order = places[np.lexsort((held[:, 3], held[:, 2], held[:, 1], held[:, 0]))]
+        starts = starts_of(keys[order])
     sizes = np.diff(np.append(starts, len(order)))
     first, other = np.repeat(owners[order[starts]], sizes), owners[order]
     joined = first != other

@@ -97,14 +97,16 @@ def test_plots_and_metrics_are_the_figures_of_the_report(valid: Project) -> None
     assert sum(int(line.rsplit(",", 1)[1]) for line in tokens) == metrics["trajectories"]
 
 
-def test_an_earlier_release_decides_the_least_version(valid: Project, tmp_path: Path) -> None:
-    project = copied(valid, tmp_path)
+def test_an_earlier_release_decides_the_least_version(
+    corpus_project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = copied(corpus_project, tmp_path)
     keys = (project.root / "data/audit/certificate/keys.tsv").read_text().splitlines()
     earlier = project.root / "releases/0.0.9/certificate"
     earlier.mkdir(parents=True)
     (earlier / "keys.tsv").write_text("\n".join(keys[:-1]) + "\n")
     (earlier / "certificate.json").write_text(json.dumps({"release": "0.0.9", "files": []}))
-    assert project.stage("validate").returncode == 0
+    in_process(project, monkeypatch)
     version = read(project, "validation.json")["version"]
     assert (version["previous"], version["least"], version["changes"]["added"]) == ("0.0.9", "0.1.0", 1)
 
