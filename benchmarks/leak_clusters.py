@@ -1,4 +1,4 @@
-"""Cluster many synthetic problems and compare with datasketch: `python benchmarks/leak_clusters.py --count 1000000`.
+"""Cluster many synthetic problems and compare with datasketch: `python -m benchmarks.leak_clusters --count 1000000`.
 
 Prints the time (wall, making the problems not counted), the peak memory, what was found of each planted kind, how many
 families were falsely merged, and two ratios of CPU time to datasketch (per-document `update_batch`, `MinHashLSH`):
@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from leak_world import Planted, world
-
+from benchmarks.leak_world import Planted, world
 from oresmith.leakage.clusters import Clusters, cluster, title_words, wordings
 from oresmith.leakage.keys import read_problem
 from oresmith.leakage.neardup import NearParams, near_pairs
@@ -84,7 +83,7 @@ def check(made: Made, clusters: Clusters) -> None:
 
 def datasketch_seconds(tokens: list[list[bytes]]) -> tuple[float, float]:
     """CPU seconds for signatures and candidates, and for verifying and joining these, of datasketch on token lists."""
-    from datasketch import MinHash, MinHashLSH
+    from datasketch import MinHash, MinHashLSH  # type: ignore[import-untyped]
 
     start = Clock.now()
     index, hashes = MinHashLSH(threshold=0.8, num_perm=128), []

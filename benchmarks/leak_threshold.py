@@ -1,4 +1,4 @@
-"""Set the Jaccard threshold of near wordings on labelled pairs: `python benchmarks/leak_threshold.py`.
+"""Set the Jaccard threshold of near wordings on labelled pairs: `python -m benchmarks.leak_threshold`.
 
 Needs ShoppingBench's public test problems (`--data`, default ../shared/data/shoppingbench).
 

@@ -43,7 +43,7 @@ class Reason(StrEnum):
     TIMED_OUT = "timed_out", "The arena reports that the agent ran out of time."
     NO_DIALOGUE = "no_dialogue", "There is no dialogue, whatever the status says."
     MALFORMED_STEP = "malformed_step", "A step is not of the format's shape, so the scorer cannot judge the dialogue."
-    UNPAIRED_CALL = "unpaired_call", "A tool call has no result paired with it."
+    UNPAIRED_CALL = "unpaired_call", "A tool call has no result paired with it, or a result answers no call."
     RECOMMEND_NOT_ONCE = "recommend_not_once", "recommend_product is not called exactly once."
     RECOMMEND_INVALID = "recommend_invalid", "The recommendation cannot be parsed, or an id in it does not resolve."
     TOO_LONG = "too_long", "The trajectory has more tokens than the limit under the named tokenizer."

@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pandera.errors
+import pandera.polars as pap
 import polars as pl
 
 from oresmith.errors import OresmithError
+
+
+def holds(data: pap.PolarsData, condition: pl.Expr) -> pl.LazyFrame:
+    """A check of whole rows. One that cannot be answered fails: pandera would let a null pass."""
+    return data.lazyframe.select(condition.fill_null(False))
 
 
 def check_table(table: pl.DataFrame, contract: Any, where: str) -> pl.DataFrame:

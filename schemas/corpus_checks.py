@@ -14,7 +14,7 @@ import polars as pl
 
 from oresmith.errors import OresmithError
 from oresmith.records import Format
-from schemas.check import check_table
+from schemas.check import check_table, holds
 from schemas.corpus import CORPUS_SCHEMA
 
 HASH = r"^[0-9a-f]{64}$"
@@ -37,11 +37,6 @@ def hashed(**more: Any) -> Any:
 def sound() -> Any:
     """A derived column that names a fault; "" where there is none."""
     return pap.Field(isin=[""])
-
-
-def holds(data: pap.PolarsData, condition: pl.Expr) -> Check:
-    """A check of whole rows. One that cannot be answered fails: pandera would let a null pass."""
-    return data.lazyframe.select(condition.fill_null(False))
 
 
 class Strict(pap.DataFrameModel):

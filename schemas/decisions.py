@@ -8,6 +8,8 @@ import pandera.polars as pap
 import polars as pl
 import pyarrow as pa
 
+from schemas.check import holds
+
 DECISIONS_SCHEMA = "oresmith.decisions/1"
 
 ARROW = pa.schema(
@@ -48,10 +50,10 @@ class DecisionTable(pap.DataFrameModel):
     @classmethod
     def one_decision_a_row(cls, data: pap.PolarsData) -> pl.LazyFrame:
         """A row is decided once."""
-        return data.lazyframe.select(pl.struct("snapshot", "file", "line").is_unique())
+        return holds(data, pl.struct("snapshot", "file", "line").is_unique())
 
     @pap.dataframe_check
     @classmethod
     def rejected_means_reasons(cls, data: pap.PolarsData) -> pl.LazyFrame:
         """Accepted rows have no reason, rejected ones at least one."""
-        return data.lazyframe.select(pl.col("accepted") == (pl.col("reasons").list.len() == 0))
+        return holds(data, pl.col("accepted") == (pl.col("reasons").list.len() == 0))

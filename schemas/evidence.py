@@ -12,6 +12,8 @@ import pandera.polars as pap
 import polars as pl
 import pyarrow as pa
 
+from schemas.check import holds
+
 EVIDENCE_SCHEMA = "oresmith.evidence/1"
 
 _TEXT, _INT, _REAL, _FLAG, _TEXTS = pa.string(), pa.int64(), pa.float64(), pa.bool_(), pa.list_(pa.string())
@@ -71,6 +73,7 @@ COLUMNS: dict[str, pa.DataType] = {
     "n_calls": _INT,
     "malformed_steps": _INT,
     "unpaired_calls": _INT,
+    "orphan_results": _INT,
     "recommend_calls": _INT,
     "recommend_parses": _FLAG,
     "recommended_ids": _TEXTS,
@@ -132,6 +135,7 @@ class EvidenceTable(pap.DataFrameModel):
     n_calls: int = pap.Field(ge=0)
     malformed_steps: int = pap.Field(ge=0)
     unpaired_calls: int = pap.Field(ge=0)
+    orphan_results: int = pap.Field(ge=0)
     recommend_calls: int = pap.Field(ge=0)
     recommend_unresolved: int = pap.Field(nullable=True, ge=0)
     tokens: int = pap.Field(nullable=True, ge=0)
@@ -149,13 +153,14 @@ class EvidenceTable(pap.DataFrameModel):
     @classmethod
     def one_row_a_place(cls, data: pap.PolarsData) -> pl.LazyFrame:
         """A place (snapshot, file, line) holds one trajectory: a second row would be an invented one."""
-        return data.lazyframe.select(pl.struct("snapshot", "file", "line").is_unique())
+        return holds(data, pl.struct("snapshot", "file", "line").is_unique())
 
     @pap.dataframe_check
     @classmethod
     def calls_are_parts(cls, data: pap.PolarsData) -> pl.LazyFrame:
         """Unpaired, invalid and unknown calls are calls."""
-        return data.lazyframe.select(
+        return holds(
+            data,
             (pl.col("unpaired_calls") <= pl.col("n_calls"))
-            & (pl.col("calls_invalid") + pl.col("calls_unknown_tool") <= pl.col("n_calls"))
+            & (pl.col("calls_invalid") + pl.col("calls_unknown_tool") <= pl.col("n_calls")),
         )

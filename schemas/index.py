@@ -6,6 +6,8 @@ import pandera.polars as pap
 import polars as pl
 import pyarrow as pa
 
+from schemas.check import holds
+
 INDEX_SCHEMA = "oresmith.index/1"
 
 ARROW = pa.schema(
@@ -51,4 +53,4 @@ class IndexTable(pap.DataFrameModel):
     @classmethod
     def one_row_a_place(cls, data: pap.PolarsData) -> pl.LazyFrame:
         """A line of a file is one trajectory."""
-        return data.lazyframe.select(pl.struct("file", "line").is_unique())
+        return holds(data, pl.struct("file", "line").is_unique())

@@ -6,7 +6,8 @@ import pandera.polars as pap
 import polars as pl
 
 from oresmith.leakage.edges import EdgeKind
-from schemas.corpus_checks import DATE, NAME, Check, Contract, Strict, Texts, hashed, holds
+from schemas.check import holds
+from schemas.corpus_checks import DATE, NAME, Check, Contract, Strict, Texts, hashed
 
 POOL = r"^(train|dev|heldout|quarantine|benchmark:[A-Za-z0-9._+-]+)$"
 

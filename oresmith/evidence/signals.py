@@ -163,6 +163,7 @@ class Structure:
             "n_calls": found.n_calls,
             "malformed_steps": sum(step.malformed is not None for step in trajectory.steps),
             "unpaired_calls": found.unpaired_calls,
+            "orphan_results": found.orphan_results,
             "recommend_calls": found.recommend_calls,
             "recommend_parses": bool(found.recommended_ids),
             "recommended_ids": found.recommended_ids,

@@ -42,7 +42,11 @@ def row_rules(gate: Gate) -> list[Rule]:
         Rule(Reason.MALFORMED_STEP, col("malformed_steps") > 0, ("malformed_steps",)),
     ]
     hard = [
-        Rule(Reason.UNPAIRED_CALL, col("unpaired_calls") > 0, ("unpaired_calls", "n_calls")),
+        Rule(
+            Reason.UNPAIRED_CALL,
+            (col("unpaired_calls") > 0) | (col("orphan_results") > 0),
+            ("unpaired_calls", "orphan_results", "n_calls"),
+        ),
         Rule(Reason.RECOMMEND_NOT_ONCE, col("recommend_calls") != 1, ("recommend_calls",)),
         Rule(Reason.RECOMMEND_INVALID, _recommend_invalid(gate), ("recommend_parses", "recommend_unresolved")),
         Rule(Reason.THINK_THEN_STOP, (col("recommend_calls") == 0) | ~col("terminated"), ("terminated", "n_steps")),

@@ -36,7 +36,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 class NearParams(Record, frozen=True):
     """How near two wordings must be.
 
-    The default threshold comes from `benchmarks/leak_threshold.py`: on variants made by rule and on distinct problems
+    The default threshold comes from `benchmarks.leak_threshold`: on variants made by rule and on distinct problems
     (all pairs of the 750 ShoppingBench test problems, and harder ones with the product swapped, added or dropped) it
     has the recall printed there at a precision of at least 0.99; the nearest two distinct test problems reach 0.5.
     """

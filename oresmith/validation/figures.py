@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,9 +109,10 @@ def spread(values: pl.Series) -> Bars:
     return sorted(Counter(values.cast(pl.String).fill_null(UNKNOWN).to_list()).items())
 
 
-def gx_frames(tables: Mapping[str, pl.DataFrame]) -> dict[str, Any]:
-    """The summaries as pandas frames, without the columns that only our own checks read."""
-    return {config: table.drop(_own(table)).to_pandas() for config, table in tables.items()}
+def gx_frames(tables: Mapping[str, pl.DataFrame]) -> Iterator[tuple[str, Any]]:
+    """The summaries as pandas frames, one after the other, without the columns that only our own checks read."""
+    for config in sorted(tables):
+        yield config, tables[config].drop(_own(tables[config])).to_pandas()
 
 
 def _own(table: pl.DataFrame) -> Sequence[str]:

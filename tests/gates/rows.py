@@ -54,6 +54,7 @@ def good(line: int = 1, **changes: Any) -> dict[str, Any]:
         "n_calls": 3,
         "malformed_steps": 0,
         "unpaired_calls": 0,
+        "orphan_results": 0,
         "recommend_calls": 1,
         "recommend_parses": True,
         "recommend_unresolved": 0,

@@ -14,6 +14,7 @@ CASES = [
     (Reason.NO_DIALOGUE, {"n_steps": 0}),
     (Reason.MALFORMED_STEP, {"malformed_steps": 1}),
     (Reason.UNPAIRED_CALL, {"unpaired_calls": 1}),
+    (Reason.UNPAIRED_CALL, {"orphan_results": 1}),
     (Reason.RECOMMEND_NOT_ONCE, {"recommend_calls": 2}),
     (Reason.RECOMMEND_INVALID, {"recommend_parses": False}),
     (Reason.RECOMMEND_INVALID, {"recommend_unresolved": 1}),

@@ -43,7 +43,7 @@ SECOND = ROW | {"row_id": "c" * 64, "line": 2, "category": None, "judge_quality"
 
 def checked(*rows: dict[str, Any]) -> Outcome:
     frame = pd.DataFrame(list(rows) or [ROW])
-    return run_checkpoint({"trajectories": frame if rows else frame.head(0)}, suites(BOUNDS))
+    return run_checkpoint([("trajectories", frame if rows else frame.head(0))], suites(BOUNDS))
 
 
 def test_a_sound_summary_meets_every_expectation() -> None:
