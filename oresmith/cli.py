@@ -100,6 +100,14 @@ def funnel(as_json: AsJson = False) -> None:
     console.print(table)
     _print_reasons(console, account.reasons)
     console.print(f"{account.read:,} read = {account.accepted:,} accepted + {account.rejected:,} rejected")
+    if account.corpus:
+        placed = account.corpus
+        withheld = "".join(f" + {count:,} withheld ({pool})" for pool, count in placed.withheld.items())
+        console.print(
+            f"{placed.read:,} accepted = {placed.trajectories:,} published{withheld} + {placed.rejected:,} rejected; "
+            f"{placed.subtask:,} of the gate's rejects are published as subtask",
+            soft_wrap=True,
+        )
 
 
 @app.command()

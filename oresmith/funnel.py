@@ -10,7 +10,19 @@ import msgspec
 
 from oresmith.params import Params
 from oresmith.reasons import ORDER
-from oresmith.report import StageReport, check_chain, read_report
+from oresmith.report import REPORT_FILE, StageReport, check_chain, read_report
+
+
+class Placed(msgspec.Struct):
+    """The end of the funnel, as stage corpus reports it: `accepted == trajectories + withheld + rejected`."""
+
+    read: int
+    trajectories: int
+    subtask: int
+    """Rejects of the gate that are published on their own (Axis B)."""
+    withheld: dict[str, int]
+    """Pool or guard that forbids the row's problem -> rows."""
+    rejected: int
 
 
 class Funnel(msgspec.Struct):
@@ -23,6 +35,8 @@ class Funnel(msgspec.Struct):
     reasons: dict[str, int]
     """Deciding reason -> rows; they and `accepted` add up to `read`."""
     stages: list[StageReport]
+    corpus: Placed | None = None
+    """Where the accepted rows are, and which rejects are published all the same; None before stage corpus has run."""
 
 
 def load_funnel(params: Params, data: Path) -> Funnel:
@@ -43,7 +57,18 @@ def load_funnel(params: Params, data: Path) -> Funnel:
     for before, after in zip(normalize, evidence, strict=True):
         check_chain([before], after)
     check_chain(evidence, gate)
-    return make_funnel([*normalize, *evidence, gate])
+    funnel = make_funnel([*normalize, *evidence, gate])
+    funnel.corpus = _placed(data / "corpus" / REPORT_FILE, gate)
+    return funnel
+
+
+def _placed(path: Path, gate: StageReport) -> Placed | None:
+    """The account of the corpus; None where that stage has not run on what the gate decided last."""
+    try:
+        placed = msgspec.json.decode(path.read_bytes(), type=Placed)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return placed if placed.read == gate.kept else None
 
 
 def make_funnel(stages: Sequence[StageReport]) -> Funnel:
