@@ -72,9 +72,9 @@ class Project:
     def run(self, *stages: str) -> None:
         """Run stages of the whole pipeline in order (all by default); every one must succeed."""
         for stage in stages or STAGES:
-            names = [entry["name"] for entry in self.params["snapshots"]] if stage != "gate" else [""]
-            for name in names:
-                arguments = {"snapshots": ["--name", name], "gate": []}.get(stage, [name])
+            each = stage in {"snapshots", "normalize", "evidence"}
+            for name in [entry["name"] for entry in self.params["snapshots"]] if each else [""]:
+                arguments = [] if not each else ["--name", name] if stage == "snapshots" else [name]
                 done = self.stage(stage, *arguments)
                 assert done.returncode == 0, f"{stage} {name}: {done.stdout}\n{done.stderr}"
 
