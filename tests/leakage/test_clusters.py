@@ -83,6 +83,13 @@ def test_a_word_that_only_one_gold_title_has_is_another_product() -> None:
     assert _together(shirt, swapped)
 
 
+def test_rows_of_one_problem_may_come_in_any_order_whatever_their_titles() -> None:
+    titles = ("Cotton shirts black", "Cotton rack black")
+    rows = [problem(LONG, reward={"product_id": "a", "title": [title]}) for title in titles]
+    short = problem(LONG.replace("shirts ", ""), reward={"product_id": "b", "title": [titles[1]]})
+    assert cluster([*rows, short]).report == cluster([short, *rows[::-1]]).report
+
+
 def test_a_chain_of_different_reasons_is_one_cluster() -> None:
     chain = [problem("red lamps", "a"), problem("a chair", reward=[{"product_id": "a"}, {"product_id": "b"}])]
     chain += [problem("a sofa", "b"), problem("sofa" + VOUCHER_TEXT, "c", voucher=VOUCHER), problem("SOFA", "d")]

@@ -113,6 +113,15 @@ def test_the_specification_knows_no_order_gold_or_title() -> None:
     assert (left.constraints, left.pairs) == (6, 3)
 
 
+def test_the_parts_of_a_specification_have_no_order() -> None:
+    pairs = [{f"key{number}": [f"value{number}"]} for number in range(12)]
+    services = [f"service{number}" for number in range(12)]
+    left = read_reward({"attributes": pairs, "sku_options": [{"size": "m"}], "service": services})
+    right = read_reward({"attributes": pairs[::-1], "sku_options": [{"size": "m"}], "service": services[::-1]})
+    assert left.text == right.text
+    assert left.text.count("value") == 12
+
+
 def test_the_items_of_a_list_have_no_order() -> None:
     items = [spec_reward("a"), {"product_id": "b", "service": ["COD"]}, {"product_id": "c"}]
     assert read_reward(items).text == read_reward(items[::-1]).text

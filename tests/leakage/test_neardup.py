@@ -10,7 +10,7 @@ import pytest
 
 from oresmith.leakage import neardup
 from oresmith.leakage.neardup import NearParams, another_product, near_pairs
-from oresmith.leakage.table import Ragged
+from oresmith.leakage.table import Ragged, adjacent
 
 
 def _ragged(sets: list[set[int]]) -> Ragged:
@@ -70,6 +70,40 @@ def test_dividing_large_groups_loses_no_pair(monkeypatch: pytest.MonkeyPatch, pa
     monkeypatch.setattr(neardup, "SMALL_GROUP", 1)
     monkeypatch.setattr(neardup, "_CHUNK_PAIRS", pairs_a_chunk)
     assert _found(sets) == whole
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.6, 0.8])
+def test_of_one_large_group_every_near_pair_is_found(monkeypatch: pytest.MonkeyPatch, threshold: float) -> None:
+    rng = random.Random(5)
+    sets = [set(rng.sample(range(14), rng.randrange(3, 9))) for _ in range(120)]
+    sets = [set(one) for one in sorted({frozenset(one) for one in sets}, key=sorted)]
+    monkeypatch.setattr(neardup, "SMALL_GROUP", 1)
+    monkeypatch.setattr(neardup, "LARGE_GROUP", 1000)
+    monkeypatch.setattr(neardup, "band_hashes", lambda words, _: np.zeros((1, len(words.lengths())), dtype=np.uint64))
+    everything = frozenset(_ragged([set(range(14))]).values.tolist())
+    pairs = near_pairs(_ragged(sets), lambda _: everything, NearParams(threshold=threshold))
+    near = {
+        (a, b)
+        for a, b in itertools.combinations(range(len(sets)), 2)
+        if len(sets[a] & sets[b]) >= max(threshold * len(sets[a] | sets[b]), 2)
+    }
+    assert near
+    assert near <= set(zip(pairs.a.tolist(), pairs.b.tolist(), strict=True))
+    assert pairs.unexamined == 0
+
+
+def test_words_whose_hashes_look_alike_are_not_taken_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashes = np.array([1, 2, 3, 4, 5, 6, 1, 2, 3], dtype=np.uint64) << np.uint64(7)
+    words = Ragged(np.array([0, 6, 9]), hashes)
+    monkeypatch.setattr(neardup, "band_hashes", lambda *_: np.zeros((1, 2), dtype=np.uint64))
+    assert len(near_pairs(words, _no_title, NearParams()).a) == 0
+
+
+def test_equal_hashes_stand_side_by_side_even_where_all_are_small() -> None:
+    values = np.array([2, 1, 2, 1, 3], dtype=np.uint64)
+    assert adjacent(values).tolist() == [1, 3, 0, 2, 4]
+    high = values << np.uint64(60)
+    assert adjacent(high).tolist() == [1, 3, 0, 2, 4]
 
 
 def test_a_group_that_stays_too_large_is_cut_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,8 +51,9 @@ def test_shares_are_kept_within_each_category() -> None:
     assert (counts["product", "heldout"], counts["product", "dev"]) == (20, 5)
     assert (counts["Shop", "heldout"], counts["Shop", "dev"]) == (40, 10)
     assert pool_counts(split) == {"dev": 15, "heldout@2026-05-01": 60, "train": 225}
-    again = assign(cluster(many), facts, [], "0.1.0", params=PoolParams(held_out="2026-05-01", seed="other"))
-    assert {one.pool for one in again.assignments} == {"train", "dev", "heldout"}
+    other = PoolParams(held_out="2026-05-01", heldout_share=0.2, seed="other")
+    again = assign(cluster(many), facts, [], "0.1.0", params=other)
+    assert pool_counts(again) == pool_counts(split)
     assert again.assignments != split.assignments
 
 
@@ -80,6 +81,15 @@ def test_a_problem_that_would_join_two_pools_is_quarantined_and_moves_nobody() -
     later = problem("SOFA", "fresh")
     next_split = assign(extend(merged, [later]), {}, [*lines, *split.lines], "0.3.0")
     assert (_of(next_split, later).pool, _of(next_split, later).joined) == (bridge.pool, bridge.joined)
+
+
+def test_what_shares_something_with_a_quarantined_problem_is_quarantined_for_the_same_reason() -> None:
+    clusters, lines = _two_pools()
+    golds = [{"product_id": gold} for gold in ("lamp", "chair", "sofa")]
+    lines += assign(extend(clusters, [problem("a set", reward=golds)]), {}, lines, "0.2.0").lines
+    stranger = problem("something else", "sofa")
+    found = _of(assign(cluster([stranger]), {}, lines, "0.3.0"), stranger)
+    assert (found.pool, found.joined) == ("quarantine", ("heldout@2026-05-01", "train"))
 
 
 def test_the_ledger_recognises_problems_that_are_no_longer_here() -> None:

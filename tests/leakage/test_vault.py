@@ -40,6 +40,12 @@ def test_a_specification_that_states_too_little_is_no_key(tmp_path: Path) -> Non
     assert not _vault(tmp_path).holds(problem_keys(other), specification=False)
 
 
+def test_a_problem_without_any_key_is_recognised_by_its_name() -> None:
+    bare, other = (problem_keys(Problem(query="?!", problem_id=key)) for key in "ab")
+    vault = Vault(encode_vault([(bare, False)], SECRET).splitlines()[1:], SECRET)
+    assert [vault.holds(keys, specification=False) for keys in (bare, other)] == [True, False]
+
+
 def test_without_the_secret_nothing_matches(tmp_path: Path) -> None:
     assert not _vault(tmp_path, secret=b"another secret of length").holds(problem_keys(HIDDEN), specification=True)
 

@@ -115,7 +115,7 @@ def test_killing_dvc_ends_the_running_stage_and_the_next_run_completes(tmp_path)
     }
     reader = os.open(meeting, os.O_RDONLY | os.O_NONBLOCK)
     log = (tmp_path / "dvc.log").open("wb")
-    running = subprocess.Popen([*dvc, "repro"], cwd=project.root, env=blocked, stdout=log, stderr=log)
+    running = subprocess.Popen([*dvc, "repro", "gate"], cwd=project.root, env=blocked, stdout=log, stderr=log)
     wait_for(reader, os.pidfd_open(running.pid))
     stage = os.read(reader, 32)
     assert stage, (tmp_path / "dvc.log").read_text()
@@ -126,6 +126,6 @@ def test_killing_dvc_ends_the_running_stage_and_the_next_run_completes(tmp_path)
     assert not (project.root / "data/normalize/demo").exists()
     for lock in (project.root / ".dvc/tmp").glob("rwlock*"):
         lock.unlink()  # nobody reaps the dead dvc in a container without init, so dvc would call it busy
-    done = subprocess.run([*dvc, "repro", "-q"], cwd=project.root, env=plain, capture_output=True, check=False)
+    done = subprocess.run([*dvc, "repro", "-q", "gate"], cwd=project.root, env=plain, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     assert (project.root / "data/gate/manifest.json").exists()
