@@ -38,7 +38,8 @@ class NearParams(Record, frozen=True):
 
     The default threshold comes from `benchmarks.leak_threshold`: on variants made by rule and on distinct problems
     (all pairs of the 750 ShoppingBench test problems, and harder ones with the product swapped, added or dropped) it
-    has the recall printed there at a precision of at least 0.99; the nearest two distinct test problems reach 0.5.
+    joins no two problems falsely and finds 0.94 of the variants, 0.85 where no gold title is known. A lower one would
+    find little more (0.75: 0.96), propose pairs less surely and come nearer to the most alike test problems (0.5).
     """
 
     threshold: float = 0.8
