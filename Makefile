@@ -22,6 +22,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 release: setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/dvc repro
 	$(BIN)/oresmith funnel
+	$(BIN)/oresmith verify data/audit --corpus data/corpus
 
 lint: setup
 	$(BIN)/ruff check .
