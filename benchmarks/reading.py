@@ -11,8 +11,8 @@ from benchmarks.measure import SkippedError
 def read(home: Path, duplicates: bool) -> int:
     """Frame and decode every line, with or without the check for duplicate keys; returns the number of rows."""
     try:
-        from oresmith.blocks.decoding import decode
-        from oresmith.blocks.framing import Line, read_lines
+        from oresmith.lines.decoding import decode
+        from oresmith.lines.framing import Line, read_lines
     except ImportError as error:
         raise SkippedError(f"oresmith.blocks is not there ({error})") from error
     rows = 0

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from oresmith.blocks.decoding import BadJsonError, decode
-from oresmith.blocks.framing import BadLine, Limits, read_lines
 from oresmith.errors import OresmithError
+from oresmith.lines.decoding import BadJsonError, decode
+from oresmith.lines.framing import BadLine, Limits, read_lines
 from oresmith.reasons import Reason
 from oresmith.records import Reject, Source, Trajectory
 from oresmith.traces import CodecError, Context

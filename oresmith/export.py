@@ -10,8 +10,8 @@ import msgspec
 import polars as pl
 
 from oresmith.arena.toolschema import tools
-from oresmith.blocks.framing import BadLine, Limits, read_lines
 from oresmith.errors import OresmithError
+from oresmith.lines.framing import BadLine, Limits, read_lines
 from oresmith.params import Params
 from oresmith.records import Format, Trajectory
 from oresmith.traces import CodecError, encode, to_openai

@@ -18,7 +18,6 @@ from datatrove.data import Document
 from oresmith.blocks.accounts import Accounts, InputFile, check_accounts, shard_files
 from oresmith.blocks.atomic import Staged, stage_output
 from oresmith.blocks.execute import run_pipeline
-from oresmith.blocks.framing import Limits
 from oresmith.blocks.lifeline import end_with_parent
 from oresmith.blocks.reader import TraceReader
 from oresmith.blocks.rejects import RejectWriter
@@ -26,6 +25,7 @@ from oresmith.blocks.steps import TraceDecoder
 from oresmith.blocks.writers import ParquetTableWriter, TrajectoryWriter
 from oresmith.errors import SnapshotError
 from oresmith.judgements import read_judgements
+from oresmith.lines.framing import Limits
 from oresmith.params import Normalize, Params, load_params
 from oresmith.records import TRAJECTORY_SCHEMA, Source, Trajectory
 from oresmith.report import StageReport, make_report, write_report

@@ -11,8 +11,8 @@ import msgspec
 
 from oresmith.anyfile import trace_files
 from oresmith.audit.products import Touched, touched
-from oresmith.blocks.decoding import BadJsonError, decode
-from oresmith.blocks.framing import BadLine, read_lines
+from oresmith.lines.decoding import BadJsonError, decode
+from oresmith.lines.framing import BadLine, read_lines
 from oresmith.records import Problem, Source, Trajectory
 from oresmith.traces import CodecError, Context
 from oresmith.traces import decode as decode_trace

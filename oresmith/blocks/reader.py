@@ -11,10 +11,10 @@ from datatrove.data import Document
 from datatrove.pipeline.base import PipelineStep
 
 from oresmith.blocks.accounts import Accounts, FileAccount, InputFile
-from oresmith.blocks.decoding import MAX_DEPTH, BadJsonError, decode
-from oresmith.blocks.framing import BadLine, Limits, Line, read_lines
 from oresmith.blocks.rejects import RejectWriter
 from oresmith.errors import OresmithError
+from oresmith.lines.decoding import MAX_DEPTH, BadJsonError, decode
+from oresmith.lines.framing import BadLine, Limits, Line, read_lines
 from oresmith.reasons import Reason
 from oresmith.records import Reject, Source
 

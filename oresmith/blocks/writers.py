@@ -16,8 +16,8 @@ from datatrove.data import Document
 from datatrove.pipeline.base import PipelineStep
 
 from oresmith.blocks.accounts import Accounts, shard_name
-from oresmith.blocks.framing import BadLine, Limits, read_lines
 from oresmith.errors import OresmithError
+from oresmith.lines.framing import BadLine, Limits, read_lines
 from oresmith.records import Trajectory
 
 _BUFFER = 1024 * 1024

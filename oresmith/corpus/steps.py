@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 from datatrove.data import Document
 from datatrove.pipeline.base import PipelineStep
 
-from oresmith.blocks.framing import BadLine, Limits, read_lines
 from oresmith.corpus.guard import touched
 from oresmith.corpus.plan import KTO, MEASURED, SUBTASK
 from oresmith.corpus.problems import read_columns
@@ -27,6 +26,7 @@ from oresmith.corpus.rows import Dialogue, Renderer, dialogue, row_bytes, trajec
 from oresmith.corpus.shards import Layout, SplitFiles
 from oresmith.errors import OresmithError
 from oresmith.leakage.ledger import TRAIN
+from oresmith.lines.framing import BadLine, Limits, read_lines
 from oresmith.records import Trajectory
 
 _OWN_FILES = Limits(max_line_bytes=512 * 1024 * 1024, max_ratio=1e6)

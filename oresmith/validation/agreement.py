@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from oresmith.blocks.framing import BadLine, Limits, read_lines
 from oresmith.corpus.problems import heldout_split, read_columns
 from oresmith.errors import OresmithError
 from oresmith.leakage.ledger import DEV, HELDOUT, TRAIN
+from oresmith.lines.framing import BadLine, Limits, read_lines
 from oresmith.params import Corpus
 from oresmith.reasons import Reason
 from oresmith.validation.dialogue import Normalised, normalised_digest

@@ -13,10 +13,10 @@ from datatrove.pipeline.filters import LambdaFilter
 
 from oresmith.blocks.accounts import Accounts, FileAccount, check_accounts, shard_files
 from oresmith.blocks.execute import run_pipeline
-from oresmith.blocks.framing import Limits
 from oresmith.blocks.rejects import UNNAMED, RejectWriter, read_rejects
 from oresmith.blocks.writers import TrajectoryReader
 from oresmith.errors import AccountingError, OresmithError
+from oresmith.lines.framing import Limits
 from oresmith.reasons import Reason
 from oresmith.records import Source, Trajectory
 from tests.blocks.files import CODECS, inputs, row, write

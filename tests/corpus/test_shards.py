@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oresmith.blocks.streams import ZSTD_MAGIC
 from oresmith.corpus.rows import row_bytes
 from oresmith.corpus.shards import Layout, SplitFiles, corpus_files, place_parts
 from oresmith.errors import OresmithError
+from oresmith.lines.streams import ZSTD_MAGIC
 from schemas.corpus import CONFIGS, arrow_schema
 
 WIDE = Layout(100_000_000, 500_000_000)

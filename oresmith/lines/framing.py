@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from oresmith.blocks.decoding import BadJsonError, decode
-from oresmith.blocks.streams import PLAIN_PIECE, Stream, open_file, open_stream
+from oresmith.lines.decoding import BadJsonError, decode
+from oresmith.lines.streams import PLAIN_PIECE, Stream, open_file, open_stream
 from oresmith.reasons import Reason
 
 _NOT_WHOLE = (Reason.INVALID_JSON, Reason.INVALID_UTF8)

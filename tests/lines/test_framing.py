@@ -11,9 +11,9 @@ import zstandard
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from oresmith.blocks.framing import BadLine, Limits, Line, read_lines
-from oresmith.blocks.streams import GZIP_MAGIC, ZSTD_MAGIC
 from oresmith.errors import OresmithError
+from oresmith.lines.framing import BadLine, Limits, Line, read_lines
+from oresmith.lines.streams import GZIP_MAGIC, ZSTD_MAGIC
 from oresmith.reasons import Reason
 from tests.blocks.files import CODECS, pack, row, write, zstd_bomb
 

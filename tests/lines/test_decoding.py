@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from oresmith.blocks.decoding import BadJsonError, decode
+from oresmith.lines.decoding import BadJsonError, decode
 from oresmith.reasons import Reason
 
 
