@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,10 +27,10 @@ def trace_files(path: Path) -> list[tuple[Path, str]]:
         OresmithError: nothing there.
     """
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith("."))
-        named = [(file, file.relative_to(path).as_posix()) for file in files]
+        files = sorted(file for file in path.rglob("*") if not file.is_dir())
+        named = [(file, os.fsencode(file.relative_to(path)).decode("utf-8", "backslashreplace")) for file in files]
     elif path.exists():
-        named = [(path, path.name)]
+        named = [(path, os.fsencode(path.name).decode("utf-8", "backslashreplace"))]
     else:
         raise OresmithError("the path does not exist", where=str(path), todo="give a trace file or a directory of them")
     if not named:
@@ -39,6 +40,8 @@ def trace_files(path: Path) -> list[tuple[Path, str]]:
 
 def read_any(path: Path, limits: Limits | None = None, *, name: str | None = None) -> Iterator[Trajectory | Reject]:
     """Read one file, line by line; memory is bounded by the limits, not by the file.
+
+    The file is the user's own and nothing is decided by it, so what its rows say of themselves is read.
 
     Args:
         path: JSONL, plain, gzip or zstd (known by its bytes), or one JSON document.
@@ -51,8 +54,8 @@ def read_any(path: Path, limits: Limits | None = None, *, name: str | None = Non
     Raises:
         OresmithError: the file cannot be opened.
     """
-    file = name or path.name
-    ctx = Context(source=_source(file, 1, 0, 0), source_name=file)
+    file = name or os.fsencode(path.name).decode("utf-8", "backslashreplace")
+    ctx = Context(source=_source(file, 1, 0, 0), source_name=file, trust_rows=True)
     for line in read_lines(path, limits):
         if isinstance(line, BadLine):
             source = _source(file, line.number, line.offset, line.length)

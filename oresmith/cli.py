@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import json
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -183,7 +183,8 @@ def check(
 
 
 def _print_json(value: Any) -> None:
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    # ASCII: what a trace wrote reaches the terminal as an escape, and a JSON reader as it was.
+    print(json.dumps(msgspec.to_builtins(value, str_keys=True), indent=2))
 
 
 def _print_counts(console: Console, title: str, counts: dict[str, int]) -> None:

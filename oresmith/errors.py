@@ -6,6 +6,19 @@ EXIT_REFUSED = 2
 """Exit code of a clear refusal (bad input, bad parameters, no space)."""
 
 
+def shown(text: str, *, lines: bool = False) -> str:
+    """Text from outside as a terminal may show it: controls, line ends and invisible characters by their number.
+
+    Args:
+        text: anything; half surrogates of file names included.
+        lines: let line ends through, for a message of several lines.
+    """
+    return "".join(
+        character if character.isprintable() or (lines and character == "\n") else ascii(character)[1:-1]
+        for character in text
+    )
+
+
 class OresmithError(Exception):
     """A refusal that the command line prints without a traceback, with exit code 2.
 
@@ -25,8 +38,8 @@ class OresmithError(Exception):
 
     def sentence(self) -> str:
         """The whole message on one line per part, parts without content left out."""
-        lines = [f"{self.where}: {self.what}" if self.where else self.what]
-        for label, text in (("expected", self.expected), ("got", self.got), ("to do", self.todo)):
+        lines = [f"{shown(self.where)}: {self.what}" if self.where else self.what]
+        for label, text in (("expected", self.expected), ("got", shown(self.got)), ("to do", self.todo)):
             if text:
                 lines.append(f"  {label}: {text}")
         return "\n".join(lines)

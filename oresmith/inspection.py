@@ -67,7 +67,7 @@ def inspect_path(path: Path, problems: Path | None = None, catalogue: Path | Non
     """
     files = trace_files(path)
     world = _world(files, problems, catalogue)
-    signals = build_signals(Evidence(), world)
+    signals = build_signals(Evidence(), world, tokens_required=False)
     unreadable: Counter[str] = Counter()
     tables: list[pa.Table] = []
     batch: list[dict[str, Any]] = []

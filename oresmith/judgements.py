@@ -7,8 +7,9 @@ from typing import Annotated
 
 import msgspec
 
-from oresmith.arena.textio import read_lines
+from oresmith.arena.textio import decode_row, read_lines, told
 from oresmith.errors import SnapshotError
+from oresmith.lines.decoding import BadJsonError
 from oresmith.records import Judgement
 
 
@@ -30,7 +31,7 @@ def read_judgements(path: Path, files: set[str]) -> dict[tuple[str, int], Judgem
     """Read a judgements file.
 
     Args:
-        path: JSON lines of `JudgementRow`, plain, .gz or .zst.
+        path: JSON lines of `JudgementRow`, plain, gzip or zstd.
         files: the trace files of the snapshot; a row for another one is refused.
 
     Returns:
@@ -39,18 +40,17 @@ def read_judgements(path: Path, files: set[str]) -> dict[tuple[str, int], Judgem
     Raises:
         SnapshotError: a line that is no judgement, names an unknown file, or judges a trace a second time.
     """
-    decoder = msgspec.json.Decoder(JudgementRow)
     found: dict[tuple[str, int], Judgement] = {}
     for number, text in read_lines(path):
         where = f"{path.name}:{number}"
         try:
-            row = decoder.decode(text)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            row = msgspec.convert(decode_row(text), JudgementRow)
+        except (BadJsonError, msgspec.ValidationError) as error:
             raise SnapshotError(
                 "this line is no judgement",
                 where=where,
                 expected="file, line and, optionally, quality, model, version, judged_at, explanation",
-                got=str(error)[:200],
+                got=told(error),
             ) from error
         if row.file not in files:
             raise SnapshotError(

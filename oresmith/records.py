@@ -46,7 +46,7 @@ class Source(Record, frozen=True):
 
 
 class Provenance(Record, frozen=True, forbid_unknown_fields=True):
-    """Who made the trajectory, as declared by the provenance file or the row itself."""
+    """Who made the trajectory, as declared by the provenance file or, where its rows are trusted, by the row."""
 
     agent_version: str | None = None
     run_id: str | None = None
@@ -169,7 +169,7 @@ class Trajectory(msgspec.Struct, kw_only=True, omit_defaults=True):
     trajectory_id: str
     """sha256 of `identity` and `content`, hex."""
     identity: str
-    """sha256 of the declared identity (source, agent version, run, problem; file and line where none is declared)."""
+    """sha256 of the declared identity (source, agent version, run, problem; its place where none is declared)."""
     content: str
     """sha256 of the canonical content (problem id, messages, tools)."""
     source: Source

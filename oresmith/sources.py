@@ -7,13 +7,12 @@ the catalogue and the judgements that go with them, and `snapshot.json`, which s
 from __future__ import annotations
 
 import hashlib
-import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Protocol
 
 import msgspec
-import yaml
 
+from oresmith.declaration import Declaration, TimeRange, read_declaration
 from oresmith.errors import SnapshotError
 from oresmith.params import Snapshot
 from oresmith.records import Provenance
@@ -22,35 +21,6 @@ SNAPSHOT_SCHEMA = "oresmith.snapshot/1"
 CHUNK = 1 << 20
 SUFFIXES = (".jsonl", ".json", ".gz", ".zst")
 """Kept on stored names, so that a person can open them; readers go by magic bytes."""
-
-KEYED_HASH = re.compile(r"[0-9a-f]{16,64}")
-
-Text = Annotated[str, msgspec.Meta(min_length=1)]
-
-
-class TimeRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"start": "from", "end": "to"}):
-    """Logical time of the snapshot, ISO 8601 UTC, ends included."""
-
-    start: Text
-    end: Text
-
-
-class Declaration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The provenance YAML beside a source: what its owner declares of it (docs/formats.md)."""
-
-    source: Text
-    licence: Text
-    time_range: TimeRange
-    versions: dict[str, str] = {}
-    """Versions in force: runtime, scorer, judge, suite."""
-    patterns: tuple[str, ...] = ("**",)
-    problems: str | None = None
-    catalogue: str | None = None
-    judgements: str | None = None
-    pool: Literal["train", "dev", "heldout"] | None = None
-    """The source's wish for its problems; honoured when a problem is first seen, then the ledger rules."""
-    files: dict[str, Provenance] = {}
-    """Per trace file, by its path relative to the source: fields of `records.Provenance`."""
 
 
 class StoredFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -65,7 +35,7 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     provenance: Provenance = Provenance()
 
 
-class Frozen(msgspec.Struct, frozen=True, kw_only=True):
+class Frozen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`snapshot.json`: the frozen snapshot's description."""
 
     schema: str
@@ -80,6 +50,8 @@ class Frozen(msgspec.Struct, frozen=True, kw_only=True):
     judgements: StoredFile | None
     pool: str | None
     """The source's wish for its problems."""
+    trust_rows: bool = False
+    """Left out where false, so that the hash of a snapshot without it stays what it was."""
     tree_sha256: str
     """sha256 over everything above; what `snapshots[].sha256` pins."""
 
@@ -113,78 +85,77 @@ class FilesSource:
         return self._declared
 
     def beside(self, name: str) -> Path:
-        """A file named in the provenance YAML, relative to it."""
+        """A file named in the provenance YAML, relative to it and not outside its directory."""
         path = self.yaml.parent / name
+        _check_inside(path, self.yaml.parent, str(self.yaml))
         if not path.is_file():
             raise SnapshotError("the file that the provenance names does not exist", where=str(self.yaml), got=name)
         return path
 
     def files(self) -> list[tuple[str, Path]]:
-        """Trace files below the path that the patterns select, sorted; the declaration's own files are left out."""
+        """Trace files below the path that the patterns select, sorted; the declaration's own files are left out.
+
+        Raises:
+            SnapshotError: a pattern that is none, or a match that is no regular file, leads outside the source, or has
+                a name that is not UTF-8: nothing that was selected is passed over in silence.
+        """
         if self.root.is_file():
             return [(self.root.name, self.root)]
-        patterns = (self.entry.pattern,) if self.entry.pattern else self._declared.patterns
         own = {self.yaml.resolve()}
         for name in (self._declared.problems, self._declared.catalogue, self._declared.judgements):
             if name is not None:
                 own.add((self.yaml.parent / name).resolve())
+        chosen = [path for path in self._matches() if path.resolve() not in own and not path.is_dir()]
+        for path in chosen:
+            _check_regular(path, self.root)
+        return sorted((path.relative_to(self.root).as_posix(), path) for path in chosen)
+
+    def _matches(self) -> set[Path]:
+        patterns = (self.entry.pattern,) if self.entry.pattern else self._declared.patterns
         # Before Python 3.13 a final `**` matches directories only.
         globs = [pattern + "/*" if pattern.endswith("**") else pattern for pattern in patterns]
-        found = {path for pattern in globs for path in self.root.glob(pattern) if path.is_file()}
-        chosen = [path for path in found if path.resolve() not in own and not path.name.startswith(".")]
-        return sorted((path.relative_to(self.root).as_posix(), path) for path in chosen)
+        found: set[Path] = set()
+        for pattern in globs:
+            try:
+                found.update(self.root.glob(pattern))
+            except (ValueError, NotImplementedError, IndexError, OSError) as error:
+                raise SnapshotError(
+                    "this is no pattern below the source", where=f"snapshot {self.entry.name}", got=pattern[:200]
+                ) from error
+        return found
+
+
+def _check_regular(path: Path, root: Path) -> None:
+    where = f"trace file {path}"
+    _check_inside(path, root, where)
+    if not path.is_file():
+        raise SnapshotError(
+            "a selected file is no regular file",
+            where=where,
+            expected="a file, or a link to one inside the source",
+            todo="remove it, or narrow the patterns",
+        )
+    try:
+        str(path).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise SnapshotError("a file name is not UTF-8", where=where, todo="rename the file") from error
+
+
+def _check_inside(path: Path, root: Path, where: str) -> None:
+    """A snapshot takes what lies in its source and nothing else of the machine."""
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise SnapshotError(
+            "a file lies outside the source",
+            where=where,
+            expected=f"a file below {root}",
+            got=str(path),
+            todo="copy it into the source's directory",
+        )
 
 
 def open_source(entry: Snapshot) -> TraceSource:
     """The source that the entry names; each kind of source is one class."""
     return FilesSource(entry)
-
-
-class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
-    """YAML without dates: a time stays the text that was written."""
-
-
-_PlainLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
-def read_declaration(path: Path) -> Declaration:
-    """Read and check a provenance YAML.
-
-    Raises:
-        SnapshotError: missing, not YAML, an unknown field or a wrong type, naming it.
-    """
-    try:
-        raw: Any = yaml.load(path.read_text("utf-8"), Loader=_PlainLoader)  # noqa: S506 (a subclass of SafeLoader)
-        return _without_clear_keys(msgspec.convert(raw, Declaration), path)
-    except FileNotFoundError as error:
-        raise SnapshotError(
-            "there is no provenance file", where=str(path), todo="write one: docs/formats.md shows a small example"
-        ) from error
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
-        raise SnapshotError("the provenance file cannot be read", where=str(path), got=str(error)[:300]) from error
-    except msgspec.ValidationError as error:
-        raise SnapshotError(
-            "the provenance file is wrong",
-            where=str(path),
-            expected="source, licence, time_range and, optionally, versions, patterns, problems, catalogue, files",
-            got=str(error)[:300],
-        ) from error
-
-
-def _without_clear_keys(declared: Declaration, path: Path) -> Declaration:
-    """Refuse a miner's key in clear: what is published must not name who wrote an agent."""
-    for name, provenance in declared.files.items():
-        if provenance.miner is not None and not KEYED_HASH.fullmatch(provenance.miner):
-            raise SnapshotError(
-                "a miner is not given as a keyed hash",
-                where=f"{path}: files: {name}: miner",
-                expected="16 to 64 hex digits, such as an HMAC-SHA256 of the key under a secret of your own",
-                todo="replace the key by its keyed hash",
-            )
-    return declared
 
 
 def freeze(entry: Snapshot, source: TraceSource, target: Path) -> Frozen:
@@ -208,7 +179,8 @@ def freeze(entry: Snapshot, source: TraceSource, target: Path) -> Frozen:
             "the snapshot is empty",
             where=where,
             expected="at least one trace file with a line in it",
-            got=f"{len(found)} files" + (", all empty" if found else f" for patterns {list(declared.patterns)}"),
+            got=f"{len(found)} files"
+            + (", all empty" if found else f" for {entry.pattern or list(declared.patterns)}"),
         )
     absent = sorted(set(declared.files) - {name for name, _ in found})
     if absent:
@@ -236,6 +208,7 @@ def freeze(entry: Snapshot, source: TraceSource, target: Path) -> Frozen:
         files=files,
         **extras,
         pool=declared.pool,
+        trust_rows=declared.trust_rows,
         tree_sha256="",
     )
     tree = hashlib.sha256(msgspec.json.encode(frozen)).hexdigest()

@@ -12,10 +12,22 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from oresmith.errors import EXIT_REFUSED, OresmithError
+from oresmith.errors import EXIT_REFUSED, OresmithError, shown
 from oresmith.params import Params, Snapshot
 
 EXIT_INTERRUPTED = 130
+PATH_FAULTS = {
+    errno.EACCES,
+    errno.EEXIST,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EPERM,
+    errno.EROFS,
+}
+"""Faults of a path that a user named: refusals, not faults of ours."""
 DATA = Path("data")
 METRICS = Path("metrics")
 PLOTS = Path("plots")
@@ -37,15 +49,15 @@ def guarded(work: Callable[[], None]) -> NoReturn:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             refuse(f"{error.filename or 'disk'}: no space is left; free some and run the same command again")
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENOENT):
-            refuse(f"{error.filename}: {error.strerror}")
+        if error.errno in PATH_FAULTS:
+            refuse(f"{str(error.filename)[:300]}: {error.strerror}")
         raise
     sys.exit(0)
 
 
 def refuse(message: str, code: int = EXIT_REFUSED) -> NoReturn:
     """Print a refusal to standard error and leave."""
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {shown(message, lines=True)}", file=sys.stderr)
     sys.exit(code)
 
 

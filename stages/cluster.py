@@ -2,12 +2,13 @@
 
 Reads data/snapshots/*/ (problems) and data/normalize/*/index/; the benchmark files that cluster.benchmarks pins.
 Writes data/cluster/ (problems.parquet, attempts.parquet, edges.parquet, clusters.json) and metrics/cluster.json.
-Exit codes: 0, 2 for a refusal (a benchmark file whose hash changed, a cluster over the bound).
+Exit codes: 0, 2 for a refusal (a benchmark file whose hash changed, a cluster over the bound, no embedding model).
 Example: python -m stages.cluster
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +18,8 @@ import pyarrow.parquet as pq
 
 from oresmith.blocks.atomic import stage_output
 from oresmith.blocks.lifeline import end_with_parent
-from oresmith.leakage.clusters import ClusterParams, ClusterReport, Clusters, cluster, extend
+from oresmith.leakage.clusters import ClusterParams, ClusterReport, Clusters, GivenPair, cluster, extend
+from oresmith.leakage.embeddings import EmbeddedPairs, embedding_pairs, load_encoder
 from oresmith.leakage.neardup import NearParams
 from oresmith.leakage.universe import Known, Universe
 from oresmith.params import Cluster, Params, load_params
@@ -38,7 +40,9 @@ def run(params: Params) -> ClusterReport:
         universe = Universe()
         attempts = pl.concat([universe.add_snapshot(entry.name, DATA) for entry in params.snapshots])
         universe.add_benchmarks(params.cluster.benchmarks)
-        clusters = cluster_batches(universe.batches, cluster_params(params.cluster))
+        embedded = embed(universe.batches, params.cluster)
+        given = embedded.pairs if embedded else []
+        clusters = cluster_batches(universe.batches, cluster_params(params.cluster), given)
         write(problem_rows(clusters, universe), PROBLEMS, staged.path / "problems.parquet")
         pq.write_table(attempts.to_arrow().cast(ATTEMPTS), staged.path / "attempts.parquet", compression="zstd")
         edges = [{"a": edge.a, "b": edge.b, "kind": edge.kind.value, "value": edge.value} for edge in clusters.edges()]
@@ -50,7 +54,7 @@ def run(params: Params) -> ClusterReport:
         }
         text = msgspec.json.format(msgspec.json.encode(figures), indent=1)
         (staged.path / "clusters.json").write_bytes(text + b"\n")
-    write_metrics("cluster", summary(clusters.report, attempts, universe))
+    write_metrics("cluster", summary(clusters.report, attempts, universe) | embedding_summary(embedded))
     return clusters.report
 
 
@@ -65,12 +69,34 @@ def cluster_params(params: Cluster) -> ClusterParams:
     )
 
 
-def cluster_batches(batches: list[list[Problem]], params: ClusterParams) -> Clusters:
+def embed(batches: list[list[Problem]], params: Cluster) -> EmbeddedPairs | None:
+    """What the embedding model joins; None where none is asked for.
+
+    Raises:
+        OresmithError: the extra `embed` is not installed, or its model is not the known one.
+    """
+    if params.embedding == "none":
+        return None
+    return embedding_pairs(batches, load_encoder(), params.embedding_min)
+
+
+def embedding_summary(embedded: EmbeddedPairs | None) -> dict[str, int]:
+    """What the metrics say of the embeddings; nothing where none were asked for."""
+    if embedded is None:
+        return {}
+    return {
+        "embedding_pairs": len(embedded.pairs),
+        "embedding_unexamined": embedded.unexamined,
+        "embedding_too_long": embedded.too_long,
+    }
+
+
+def cluster_batches(batches: list[list[Problem]], params: ClusterParams, given: Sequence[GivenPair] = ()) -> Clusters:
     """Cluster batch after batch, so that a cluster keeps the id that its first batch gave it."""
     first, *others = batches
-    clusters = cluster(first, params)
+    clusters = cluster(first, params, given)
     for batch in others:
-        clusters = extend(clusters, batch)
+        clusters = extend(clusters, batch, given)
     return clusters
 
 

@@ -74,8 +74,10 @@ def run(params: Params, name: str) -> StageReport:
             workers=workers(params),
             scratch=staged.scratch / "run",
         )
-        report = finish(staged, name, len(shards))
-    write_metrics(f"normalize-{name}", summary(report))
+        report, index = finish(staged, name, len(shards))
+        used = judgements.keys() & set(index.select("file", "line").iter_rows())
+        judged = {"given": len(judgements), "of_trajectories": len(used)}
+    write_metrics(f"normalize-{name}", summary(report) | {"judgements": judged})
     return report
 
 
@@ -92,6 +94,7 @@ def read_traces(params: Normalize, shards: list[list[InputFile]], rejects: Rejec
         limits=limits,
         max_depth=params.max_depth,
         duplicate_keys=params.check_duplicate_keys,
+        max_rejects=params.max_rejects,
         accept_truncated=params.accept_truncated,
     )
 
@@ -104,6 +107,7 @@ def contexts(frozen: Frozen) -> dict[str, Context]:
             provenance=file.provenance,
             licence=frozen.licence,
             source_name=frozen.source,
+            trust_rows=frozen.trust_rows,
         )
         for file in frozen.files
     }
@@ -130,7 +134,7 @@ def index_row(document: Document) -> dict[str, Any]:
     }
 
 
-def finish(staged: Staged, name: str, shards: int) -> StageReport:
+def finish(staged: Staged, name: str, shards: int) -> tuple[StageReport, pl.DataFrame]:
     """Check that every line is accounted for and that the contract holds, then write the report."""
     report = make_report("normalize", name, check_accounts(staged.scratch / "accounts", shards))
     if report.kept == 0:
@@ -145,7 +149,7 @@ def finish(staged: Staged, name: str, shards: int) -> StageReport:
     index = pl.concat([pl.read_parquet(path) for path in sorted((staged.path / "index").glob("*.parquet"))])
     check_table(index, IndexTable, f"index of snapshot {name}")
     write_report(report, staged.path)
-    return report
+    return report, index
 
 
 def summary(report: StageReport) -> dict[str, Any]:

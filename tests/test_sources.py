@@ -5,9 +5,10 @@ import os
 import pytest
 import yaml
 
+from oresmith.declaration import read_declaration
 from oresmith.errors import SnapshotError
 from oresmith.params import Snapshot
-from oresmith.sources import freeze, open_source, read_declaration
+from oresmith.sources import freeze, open_source
 
 DECLARED = {
     "source": "s",

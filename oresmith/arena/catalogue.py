@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from oresmith.arena.textio import read_lines
+from oresmith.arena.textio import decode_row, read_lines, told
 from oresmith.errors import OresmithError
+from oresmith.lines.decoding import BadJsonError
 
 
 class Product(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -47,15 +48,15 @@ class _Id(msgspec.Struct):
 
 
 _ID = msgspec.json.Decoder(_Id)
-_PRODUCT = msgspec.json.Decoder(Product)
 
 
 def load_catalogue(*paths: str | Path, only: Collection[str] | None = None) -> Catalogue:
-    """Read product documents from JSONL files, plain, `.gz` or `.zst`, one line at a time.
+    """Read product documents from JSONL files, plain, gzip or zstd, one line at a time.
 
     Args:
         paths: the files.
-        only: ids to keep; every line is read and checked, but memory is needed for these alone. None keeps all.
+        only: ids to keep; every line is read and checked for being JSON, but memory is needed for these alone, and
+            these alone are held to what all parsers read alike. None keeps all.
 
     Errors: OresmithError naming file and line for a line that is no JSON object with a `product_id` string, for an
     id that stands twice with different content, for a file without lines, and for a stream that is cut off.
@@ -68,13 +69,13 @@ def load_catalogue(*paths: str | Path, only: Collection[str] | None = None) -> C
             try:
                 if wanted is not None and _ID.decode(line).product_id not in wanted:
                     continue
-                product = _PRODUCT.decode(line)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                product = msgspec.convert(decode_row(line), Product)
+            except (BadJsonError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise OresmithError(
                     "not a product document",
                     where=f"{path}:{number}",
                     expected="a JSON object with a string `product_id`",
-                    got=str(error)[:120],
+                    got=told(error),
                 ) from error
             if catalogue.setdefault(product.product_id, product) != product:
                 raise OresmithError(

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import msgspec
 
-from oresmith.arena.textio import read_lines, read_whole
+from oresmith.arena.textio import DOCUMENT_BYTES, decode_row, read_lines, read_whole, told
 from oresmith.errors import OresmithError
+from oresmith.lines.decoding import BadJsonError
 from oresmith.records import Problem
 
 CATEGORIES = ("product", "shop", "voucher", "web")
@@ -78,11 +79,12 @@ class ProblemIndex:
 def load_problems(*paths: str | Path) -> ProblemIndex:
     """Read problems from ORO's suite JSON (one list), suite-form JSONL, or ShoppingBench's `synthesize_*` JSONL.
 
-    Files may be plain, `.gz` or `.zst`. Categories are folded to lower case; ShoppingBench states none: a voucher
+    Files may be plain, gzip or zstd. Categories are folded to lower case; ShoppingBench states none: a voucher
     makes `voucher`, a list of rewards `shop`, a reward that is a whole product document `web`, another `product`.
 
-    Errors: OresmithError naming file and line for JSON that cannot be read, a problem without a query, an unknown
-    category, a reward or voucher that does not fit the category, an id with two contents, and a file without problems.
+    Errors: OresmithError naming file and line for JSON that cannot be read or could be read in two ways, a problem
+    without a query, an unknown category, a reward or voucher that does not fit the category, an id with two contents,
+    and a file without problems.
     """
     index = ProblemIndex()
     for path in map(Path, paths):
@@ -104,7 +106,7 @@ def gold_ids(problem: Problem) -> list[str]:
 
 def _rows(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield `(line, JSON text)` for each problem: an element of a JSON list, or a line."""
-    lines = read_lines(path)
+    lines = read_lines(path, DOCUMENT_BYTES)
     for number, line in lines:
         if line.startswith(b"["):
             yield from _elements(path)
@@ -121,7 +123,7 @@ def _elements(path: Path) -> Iterator[tuple[int, bytes]]:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         at = re.search(r"\(byte (\d+)\)", str(error))
         line = data.count(b"\n", 0, int(at[1]) if at else len(data)) + 1
-        raise _bad(f"{path}:{line}", error) from error
+        raise _bad(f"{path}:{line}", _strict_fault(data) or error) from error
     number, place = 1, 0
     for element in map(bytes, elements):
         start = data.index(element, place)
@@ -131,13 +133,19 @@ def _elements(path: Path) -> Iterator[tuple[int, bytes]]:
         place = start + len(element)
 
 
-_ROW = msgspec.json.Decoder(_Row)
+def _strict_fault(data: bytes) -> BadJsonError | None:
+    """What the strict decoder says of bytes that the quick one refused: it knows the faults by name."""
+    try:
+        decode_row(data)
+    except BadJsonError as error:
+        return error
+    return None
 
 
 def _problem(text: bytes, where: str) -> Problem:
     try:
-        row = _ROW.decode(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        row = msgspec.convert(decode_row(text), _Row)
+    except (BadJsonError, msgspec.ValidationError) as error:
         raise _bad(where, error) from error
     category = row.category.lower() if row.category is not None else _category(row)
     if category is not None and category not in CATEGORIES:
@@ -187,5 +195,5 @@ def _bad(where: str, error: Exception) -> OresmithError:
         "not a problem",
         where=where,
         expected="a JSON object with `query`, `reward` and, for suites, `problem_id` and `category`",
-        got=str(error)[:120],
+        got=told(error),
     )

@@ -67,7 +67,8 @@ def _rows(data: bytes, source: Source) -> Iterator[FileRow]:
         for row, where in zip(value, places, strict=True):
             yield _problem_row(row, where)
     else:
-        yield _trace_row(decode_trace(value, Context(source=source, source_name=source.file), source), place)
+        context = Context(source=source, source_name=source.file, trust_rows=True)
+        yield _trace_row(decode_trace(value, context, source), place)
 
 
 def _element_lines(data: bytes, line: int) -> Iterator[int]:

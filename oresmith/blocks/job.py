@@ -8,6 +8,7 @@ import signal
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 import msgspec
@@ -16,6 +17,8 @@ from oresmith.blocks.accounts import shard_name
 from oresmith.blocks.lifeline import Identity, end_with, identity
 from oresmith.errors import OresmithError
 
+_FRAMES = 6
+_LONGEST_TEXT = 300
 _quiet: list[Path] = []
 """Folder of the job that this process logs for."""
 
@@ -37,6 +40,7 @@ class _Failure(msgspec.Struct):
     refusal: dict[str, str]
     """Parts of an `OresmithError`; empty for any other error."""
     text: str
+    """Of any error: shard, class, message and the last places in the code, for a report; no value of a variable."""
     system: tuple[int, str, str] | None = None
     """Of an OSError: number, sentence and file; a full disk in a worker is a full disk of the stage."""
 
@@ -113,7 +117,8 @@ class Job:
         if isinstance(error, OresmithError):
             refusal = {part: getattr(error, part) for part in ("what", "where", "expected", "got", "todo")}
         kind = type(error).__name__
-        failure = _Failure(kind=kind, refusal=refusal, text=f"shard {shard}: {kind}: {error}")
+        text = f"shard {shard}: {kind}: {str(error)[:_LONGEST_TEXT]} (at {_places(error)})"
+        failure = _Failure(kind=kind, refusal=refusal, text=text)
         if isinstance(error, OSError) and error.errno:
             failure.system = (error.errno, error.strerror or "", str(error.filename or ""))
         _write_whole(self.folder / "failures" / f"{shard_name(shard)}.json", msgspec.json.encode(failure))
@@ -127,6 +132,16 @@ class Job:
             # `diagnose` would print the values of variables, and so trace text, into the log.
             logger.add(self.folder / "warnings.log", level="WARNING", diagnose=False, backtrace=False)
             _quiet[:] = [self.folder]
+
+
+def _places(error: Exception) -> str:
+    """The last frames of an error, the innermost first: `file:line in function`, without any value."""
+    last = deque(walk_tb(error.__traceback__), maxlen=_FRAMES)
+    places = []
+    for frame, line in reversed(last):
+        code = frame.f_code
+        places.append(f"{'/'.join(Path(code.co_filename).parts[-3:])}:{line} in {code.co_name}")
+    return ", from ".join(places)
 
 
 def _write_whole(path: Path, content: bytes) -> None:

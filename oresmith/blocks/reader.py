@@ -19,6 +19,8 @@ from oresmith.reasons import Reason
 from oresmith.records import Reject, Source
 
 _BROKEN = (Reason.STREAM_TRUNCATED, Reason.STREAM_CORRUPT, Reason.BOMB)
+MAX_REJECTS = 1_000_000
+"""Default of the most rejects of one file: a reject takes 200 bytes, and a line of one byte can be its cause."""
 
 
 class TraceReader(PipelineStep):  # type: ignore[misc]
@@ -30,6 +32,8 @@ class TraceReader(PipelineStep):  # type: ignore[misc]
         limits: of lines and streams.
         max_depth: of the JSON.
         duplicate_keys: reject lines in which an object holds a key twice (costs about 0.7 of the parsing itself).
+        max_rejects: lines of one file that the steps of this stage may reject; past them the rest of the file is one
+            reject with the reason BOMB and counts as a damaged stream.
         accept_truncated: go on with what could be read of a damaged stream; otherwise the shard fails at its end.
     """
 
@@ -44,12 +48,13 @@ class TraceReader(PipelineStep):  # type: ignore[misc]
         limits: Limits | None = None,
         max_depth: int = MAX_DEPTH,
         duplicate_keys: bool = True,
+        max_rejects: int = MAX_REJECTS,
         accept_truncated: bool = False,
     ) -> None:
         super().__init__()
         self.shards, self.rejects, self.limits = shards, rejects, limits or Limits()
         self.max_depth, self.duplicate_keys = max_depth, duplicate_keys
-        self.accept_truncated = accept_truncated
+        self.max_rejects, self.accept_truncated = max_rejects, accept_truncated
 
     @property
     def accounts(self) -> Accounts:
@@ -60,7 +65,8 @@ class TraceReader(PipelineStep):  # type: ignore[misc]
         """Yield the documents of shard `rank`, files in the given order.
 
         Raises:
-            OresmithError: a stream of the shard is truncated, corrupt or a bomb, and `accept_truncated` is off.
+            OresmithError: a stream of the shard is truncated, corrupt or a bomb, and `accept_truncated` is off; or a
+                file is of a kind that is not read at all.
         """
         if data:
             yield from data
@@ -69,9 +75,7 @@ class TraceReader(PipelineStep):  # type: ignore[misc]
             rejects.open(rank)
             for file in self.shards[rank]:
                 account = self.accounts.file(rank, file)
-                yield from self._read(file, account, rank)
-                if account.stream:
-                    broken.append(f"{file.file}: {account.stream} after {account.forwarded} rows")
+                yield from self._read(file, account, rank, broken)
         self.accounts.save(rank)
         if broken and not self.accept_truncated:
             raise OresmithError(
@@ -79,12 +83,13 @@ class TraceReader(PipelineStep):  # type: ignore[misc]
                 where=f"snapshot {self.shards[rank][0].snapshot}",
                 expected="streams that can be read to their end",
                 got="; ".join(broken),
-                todo="fetch the files again, or set accept_truncated to go on with the rows before the damage",
+                todo="fetch the files again (for a bomb, raise the limit), or set accept_truncated to go on with the "
+                "rows before the damage",
             )
 
-    def _read(self, file: InputFile, account: FileAccount, rank: int) -> Iterator[Document]:
+    def _read(self, file: InputFile, account: FileAccount, rank: int, broken: list[str]) -> Iterator[Document]:
         spent, began = 0.0, perf_counter()
-        for line in read_lines(Path(file.path), self.limits):
+        for line in self._lines(file, account):
             account.read += 1
             account.bytes = line.end
             bad = line if isinstance(line, BadLine) else None
@@ -99,7 +104,9 @@ class TraceReader(PipelineStep):  # type: ignore[misc]
                     )
             if bad:
                 account.unreadable += 1
-                account.stream = bad.reason if bad.reason in _BROKEN else account.stream
+                if bad.reason in _BROKEN:
+                    account.stream = bad.reason
+                    broken.append(f"{file.file}: {bad.reason} after {account.forwarded} rows ({bad.detail})")
                 self._reject(file, bad, rank)
                 continue
             account.forwarded += 1
@@ -110,6 +117,27 @@ class TraceReader(PipelineStep):  # type: ignore[misc]
         self.stats.time_stats.update(spent + perf_counter() - began, "file")
         self.stat_update("read", value=account.read, unit="file")
         self.stat_update("unreadable", value=account.unreadable, unit="file")
+
+    def _lines(self, file: InputFile, account: FileAccount) -> Iterator[Line | BadLine]:
+        """The lines of a file, until too many were rejected, by whichever step.
+
+        Errors name the file as the source does: where it is stored says nothing to whoever has to mend it.
+        """
+        try:
+            for line in read_lines(Path(file.path), self.limits):
+                yield line
+                # One comparison does for most files: the sum is taken only where it can be too large.
+                if account.read <= self.max_rejects or account.stream:
+                    continue
+                if sum(account.rejected.values()) > self.max_rejects:
+                    detail = f"more than {self.max_rejects} lines of the file cannot be read"
+                    yield BadLine(line.number + 1, line.end, 0, Reason.BOMB, detail, None, line.end)
+                    return
+        except OresmithError as error:
+            where = f"snapshot {file.snapshot}: {file.file}"
+            raise OresmithError(
+                error.what, where=where, expected=error.expected, got=error.got, todo=error.todo
+            ) from error
 
     def _reject(self, file: InputFile, bad: BadLine, rank: int) -> None:
         evidence: dict[str, Any] = {"detail": bad.detail} if bad.detail else {}

@@ -6,24 +6,30 @@ times each of them by its name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Protocol
 
 import msgspec
 
+from oresmith.errors import OresmithError
 from oresmith.evidence.calls import calls
 from oresmith.evidence.injection import find_injections
 from oresmith.evidence.judge import judge_evidence
 from oresmith.evidence.origin import OriginRule, judge_origin, origin_evidence
 from oresmith.evidence.outcome import World, outcome, score_text
 from oresmith.evidence.provenance import SN15_FORMATS
-from oresmith.evidence.secrets import find_secrets
+from oresmith.evidence.secrets import find_secrets, find_secrets_in
 from oresmith.evidence.structure import structure
 from oresmith.params import Evidence
 from oresmith.records import Problem, Trajectory
 
 Facts = dict[str, Any]
+STATUSES = frozenset({"SUCCESS", "FAILED", "TIMED_OUT"})
+ERROR_NAME = re.compile(r"[A-Za-z]{1,40}(Error|Exception|Timeout|TimedOut|Interrupt|Exit|Warning)")
+SAFE_ID = re.compile(r"[\w.:@/#+-]{1,200}")
 
 
 class Signal(Protocol):
@@ -38,8 +44,29 @@ class Signal(Protocol):
 def problem_key(problem: Problem) -> str | None:
     """What groups attempts at one problem: its id, else a hash of its query; None where neither is known."""
     if problem.problem_id or not problem.query:
-        return problem.problem_id
+        return safe_id(problem.problem_id)
     return "query:" + sha256(problem.query.encode()).hexdigest()
+
+
+def known_status(status: str | None) -> str | None:
+    """The envelope's status if it is one of the arena's, else "other": what else stands there is the writer's text."""
+    return status if status is None or status in STATUSES else "other"
+
+
+def error_type(error: object) -> str | None:
+    """The name of the exception that ended the agent, if it looks like one, else "other"."""
+    kind = error.get("type") if isinstance(error, dict) else None
+    if not isinstance(kind, str):
+        return None
+    return kind if ERROR_NAME.fullmatch(kind) else "other"
+
+
+@lru_cache(maxsize=4096)
+def safe_id(text: str | None) -> str | None:
+    """An id as tables and rejects may repeat it: one that is long, odd or carries a secret stands as its hash."""
+    if text is None or (SAFE_ID.fullmatch(text) and not find_secrets_in("problem_id", text)):
+        return text
+    return "sha256:" + sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Place:
@@ -54,8 +81,6 @@ class Place:
         """Place, identity, declared provenance and problem."""
         source, who = trajectory.source, trajectory.provenance
         problem = self.world.problem_of(trajectory)
-        error = trajectory.error
-        kind = error.get("type") if isinstance(error, dict) else None
         return {
             "snapshot": source.snapshot,
             "file": source.file,
@@ -67,8 +92,8 @@ class Place:
             "identity": trajectory.identity,
             "content": trajectory.content,
             "format": trajectory.format.value,
-            "status": trajectory.status,
-            "error_type": kind[:80] if isinstance(kind, str) else None,
+            "status": known_status(trajectory.status),
+            "error_type": error_type(trajectory.error),
             "agent_version": who.agent_version,
             "run_id": who.run_id,
             "validator": who.validator,
@@ -76,7 +101,7 @@ class Place:
             "race_id": who.race_id,
             "runtime": who.runtime,
             "licence": trajectory.licence,
-            "problem_id": problem.problem_id,
+            "problem_id": safe_id(problem.problem_id),
             "problem": problem_key(problem),
             "category": problem.category,
         }
@@ -99,7 +124,7 @@ class Outcome:
         return {
             "outcome": found.outcome,
             "outcome_source": found.source,
-            "scorer": found.scorer,
+            "scorer": found.scorer if found.source == "rescored" else safe_id(found.scorer),
             "score": score_text(found),
             "score_rule": score.get("rule"),
             "score_gt": score.get("gt"),
@@ -145,7 +170,7 @@ class Judge:
             "judge_status": found.status,
             "judge_quality": found.quality,
             "judge_era": found.era,
-            "judge_model": found.model,
+            "judge_model": safe_id(found.model),
         }
 
 
@@ -197,8 +222,8 @@ class Tokens:
 
     name = "tokens"
 
-    def __init__(self, tokenizer: str) -> None:
-        self.tokenizer = tokenizer
+    def __init__(self, tokenizer: str, *, required: bool) -> None:
+        self.tokenizer, self.required = tokenizer, required
 
     def facts(self, trajectory: Trajectory) -> Facts:
         """Tokens of content and calls, plus the stated allowance."""
@@ -208,7 +233,14 @@ class Tokens:
             return {"tokens": None, "tokenizer": None}
         try:
             return {"tokens": count(trajectory), "tokenizer": tokenizer_name()}
-        except TokensUnavailable:
+        except TokensUnavailable as error:
+            if self.required:
+                raise OresmithError(
+                    "the tokens cannot be counted here",
+                    where=f"evidence.tokenizer: {self.tokenizer}",
+                    got=str(error)[:200],
+                    todo="install what is missing, or set evidence.tokenizer to none: two machines must not differ",
+                ) from error
             return {"tokens": None, "tokenizer": None}
 
 
@@ -231,8 +263,14 @@ class Findings:
         }
 
 
-def build_signals(params: Evidence, world: World) -> list[Signal]:
-    """All signals, in the order in which they run."""
+def build_signals(params: Evidence, world: World, *, tokens_required: bool = True) -> list[Signal]:
+    """All signals, in the order in which they run.
+
+    Args:
+        params: of the evidence stage.
+        world: problems and products to score with.
+        tokens_required: refuse where the named tokenizer is missing; else the length reads "not computed".
+    """
     rule = OriginRule(echo_min=params.echo_min, head_min=params.head_min)
     return [
         Place(world),
@@ -241,7 +279,7 @@ def build_signals(params: Evidence, world: World) -> list[Signal]:
         Judge(),
         Structure(),
         Calls(),
-        Tokens(params.tokenizer),
+        Tokens(params.tokenizer, required=tokens_required),
         Findings(),
     ]
 

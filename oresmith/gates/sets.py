@@ -27,7 +27,7 @@ def decide_snapshot(rows: pl.DataFrame, seen: pl.DataFrame, gate: Gate) -> pl.Da
     Returns:
         `rows` in (file, line) order with `reasons` completed and `accepted` added.
     """
-    rows = rows.sort("file", "line")
+    rows = _in_place_order(rows)
     rows = _mark(rows, _conflicting(rows, seen), Reason.ID_CONFLICT)
     rows = _mark(rows, _open(rows) & _repeated(rows, seen, ["trajectory_id"]), Reason.DUPLICATE)
     if gate.unanimity_min_validators:
@@ -40,6 +40,12 @@ def decide_snapshot(rows: pl.DataFrame, seen: pl.DataFrame, gate: Gate) -> pl.Da
         pl.when(several).then(ordered).otherwise(pl.col("reasons")).alias("reasons"),
         (pl.col("reasons").list.len() == 0).alias("accepted"),
     )
+
+
+def _in_place_order(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows by file and line; evidence is written in that order, and then nothing is copied."""
+    order = rows.select(pl.struct("file", "line").rank("ordinal").alias("place"))["place"]
+    return rows if order.is_sorted() else rows.sort("file", "line")
 
 
 def _open(rows: pl.DataFrame) -> pl.Series:
@@ -67,7 +73,7 @@ def _repeated(rows: pl.DataFrame, seen: pl.DataFrame, keys: list[str]) -> pl.Ser
     complete = pl.all_horizontal([pl.col(key).is_not_null() for key in keys])
     earlier = seen.filter(pl.col("accepted") & complete).select(keys).unique().with_columns(pl.lit(True).alias("_old"))
     marked = (
-        rows.with_columns(_open(rows).alias("_open"), complete.alias("_complete"))
+        rows.select(*keys, _open(rows).alias("_open"), complete.alias("_complete"))
         .join(earlier, on=keys, how="left", maintain_order="left")
         .with_columns(pl.col("_open").cast(pl.Int64).cum_sum().over(keys).alias("_place"))
     )
@@ -86,6 +92,6 @@ def _unanimity(rows: pl.DataFrame, seen: pl.DataFrame, minimum: int) -> pl.DataF
     tally = votes.group_by(group).agg(
         (pl.col("outcome") == "success").all().alias("_agree"), pl.col("validator").n_unique().alias("_validators")
     )
-    joined = rows.join(tally, on=group, how="left", maintain_order="left")
+    joined = rows.select(group).join(tally, on=group, how="left", maintain_order="left")
     rows = _mark(rows, _open(rows) & ~joined["_agree"].fill_null(True), Reason.NOT_UNANIMOUS)
     return _mark(rows, _open(rows) & (joined["_validators"].fill_null(1) < minimum), Reason.TOO_FEW_VALIDATORS)

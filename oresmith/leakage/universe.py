@@ -83,10 +83,15 @@ class Universe:
         self.batches.append(batch)
 
     def _attempt(self, met: _Snapshot, problem_id: str | None, query: str | None, own: str | None) -> str | None:
-        """Name of the problem that a trajectory attempts; None where nothing is known of it."""
+        """Name of the problem that a trajectory attempts; None where its problem file or the row knows of none."""
         asked = (problem_id, query, own or "")
         if asked not in self._names:
             found = met.file.find(problem_id, query)
+            if found is None and len(met.file):
+                # The snapshot lists its problems: one that only a trace knows cannot be scored, and whoever writes
+                # traces could otherwise glue clusters together with queries of their own making.
+                self._names[asked] = None
+                return None
             if found is None:
                 stated = msgspec.json.decode(own, type=Problem) if own else None
                 found = stated or Problem(problem_id=problem_id, query=query)

@@ -8,17 +8,21 @@ come in order and touch each other: the first one begins at byte 0 (3 after a by
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from oresmith.lines.decoding import BadJsonError, decode
-from oresmith.lines.streams import PLAIN_PIECE, Stream, open_file, open_stream
+from oresmith.lines.streams import PLAIN_PIECE, Fault, Stream, open_file, open_stream
 from oresmith.reasons import Reason
 
 _NOT_WHOLE = (Reason.INVALID_JSON, Reason.INVALID_UTF8)
+_LINE_END = ord("\n")
 _MIB = 1024 * 1024
+_MOST = sys.maxsize - 8
+"""What `readline` takes, line end and one byte more included."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,14 +78,34 @@ def read_lines(path: Path, limits: Limits | None = None) -> Iterator[Line | BadL
         OresmithError: the file cannot be opened or is of a kind that is not read at all.
     """
     limits = limits or Limits()
+    longest = min(limits.max_line_bytes, _MOST)
     with open_file(path) as file:
-        if _is_one_document(_stream(file, limits), limits):
+        if _is_one_document(_stream(file, limits), longest):
             stream = _stream(file, limits)
             data = io.BufferedReader(stream, PLAIN_PIECE).read()
             line = _without_end(data)
             yield Line(1, stream.start, line, stream.start + len(data))
         else:
-            yield from _lines(_stream(file, limits), limits.max_line_bytes)
+            yield from _lines(_stream(file, limits), longest)
+
+
+def read_whole(path: Path, limits: Limits) -> tuple[bytes, Fault | None]:
+    """The bytes of a file as `read_lines` would decompress them, and the fault that ended them, if any.
+
+    Args:
+        path: a regular file.
+        limits: see `Limits`; of a longer file than `max_line_bytes` so many bytes come, with the fault BOMB.
+
+    Raises:
+        OresmithError: as `read_lines`.
+    """
+    longest = min(limits.max_line_bytes, _MOST)
+    with open_file(path) as file:
+        stream = _stream(file, limits)
+        data = _read(io.BufferedReader(stream, PLAIN_PIECE), longest + 1)
+        if len(data) > longest:
+            return data[:longest], Fault(Reason.BOMB, _over(longest), file.tell())
+        return data, stream.fault
 
 
 def _stream(file: io.BufferedReader, limits: Limits) -> Stream:
@@ -90,14 +114,23 @@ def _stream(file: io.BufferedReader, limits: Limits) -> Stream:
     )
 
 
-def _is_one_document(stream: Stream, limits: Limits) -> bool:
+def _is_one_document(stream: Stream, longest: int) -> bool:
     reader = io.BufferedReader(stream, PLAIN_PIECE)
-    first = reader.readline(limits.max_line_bytes + 1)
+    first = reader.readline(longest + 1)
     if not first.endswith(b"\n") or not _torn(first):
         return False
-    rest = reader.read(limits.max_line_bytes + 2 - len(first))
+    rest = _read(reader, longest + 2 - len(first))
     data = _without_end(first + rest)
-    return not stream.fault and len(data) <= limits.max_line_bytes and not _torn(data)
+    return not stream.fault and len(data) <= longest and not _torn(data)
+
+
+def _read(reader: io.BufferedReader[Stream], most: int) -> bytes:
+    """At most so many bytes; `reader.read(most)` would ask for the memory of all of them, however short the file is."""
+    pieces = []
+    while most > 0 and (piece := reader.read(min(most, PLAIN_PIECE))):
+        pieces.append(piece)
+        most -= len(piece)
+    return b"".join(pieces)
 
 
 def _torn(data: bytes) -> BadJsonError | None:
@@ -117,14 +150,13 @@ def _without_end(data: bytes) -> bytes:
 
 def _lines(stream: Stream, longest: int) -> Iterator[Line | BadLine]:
     reader = io.BufferedReader(stream, PLAIN_PIECE)
+    readline = reader.readline
     number, offset = 1, stream.start
     most = longest + 2
-    while data := reader.readline(most):
+    while data := readline(most):
         end = offset + len(data)
-        if data.endswith(b"\r\n"):
-            line = data[:-2]
-        elif data.endswith(b"\n"):
-            line = data[:-1]
+        if data[-1] == _LINE_END:
+            line = data[:-2] if data[-2:-1] == b"\r" else data[:-1]
         elif len(data) == most:
             length, end = _skip(reader, data, offset)
             yield BadLine(number, offset, length, Reason.LINE_TOO_LONG, _over(longest), None, end)

@@ -8,11 +8,12 @@ message is no content.
 Kept for the way back: in `Step.extra["atif"]` and, by message index, in `Trajectory.extra["atif_messages"]` the keys of
 a step that no field takes; in `Trajectory.extra["atif"]` those of the document, in `extra["columns"]` those of the row.
 
-The `extra` of a document is only kept, never believed: its author may be the agent. So a document brings no provenance
-but its `session_id` (the run) and its `trajectory_id` (the attempt). An orobench row brings `task_id` (the problem),
-`eval_run_id`, `agent_version_id` and `episode_result_id` (the attempt). Its `outcome` and `aggregate_reward` stand in
-`SourceOutcome.score` as stated, and `success` is known only where the outcome is a boolean: a null reward can stand for
-a failed verdict, and is never 0.
+The `extra` of a document is only kept, never believed: its author may be the agent. An orobench row brings `task_id`
+(the problem). Only where the rows are trusted (`Context.trust_rows`), a document brings its `session_id` (the run) and
+its `trajectory_id` (the attempt), and an orobench row `eval_run_id`, `agent_version_id`, `episode_result_id` (the
+attempt) and the other columns of an OpenAI row; `outcome` and `aggregate_reward` then stand in `SourceOutcome.score` as
+stated, and `success` is known only where the outcome is a boolean: a null reward can stand for a failed verdict, and is
+never 0.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from msgspec.structs import replace
 
 from oresmith.records import Format, Message, Source, SourceOutcome, Step, ToolCall, Trajectory
 from oresmith.traces.atif_shape import calls_of, check_document, iso_time, milliseconds, observation_of, pair
-from oresmith.traces.columns import Columns
+from oresmith.traces.columns import LICENCE, Columns
 from oresmith.traces.context import Context
 from oresmith.traces.identity import seal
 from oresmith.traces.jsontext import dumps, loads_strict
@@ -42,7 +43,8 @@ def decode_document(row: dict[str, Any], ctx: Context, source: Source) -> Trajec
             is embedded in a string.
     """
     embedded = row.get("atif_json")
-    columns = Columns({} if embedded is None else {key: row[key] for key in row if key not in VIEWS})
+    own = {} if embedded is None else {key: row[key] for key in row if key not in VIEWS}
+    columns = Columns(own, trusted=ctx.trust_rows)
     document = check_document(
         row if embedded is None else loads_strict(embedded) if isinstance(embedded, str) else embedded
     )
@@ -53,11 +55,13 @@ def decode_document(row: dict[str, Any], ctx: Context, source: Source) -> Trajec
     tools = nested_tools(agent.get("tool_definitions"))
     if tools is not None and tools == agent["tool_definitions"]:
         agent = {key: value for key, value in agent.items() if key != "tool_definitions"}
-    attempt = columns.text("episode_result_id") or document.get("trajectory_id") or None
+    attempt = columns.claim(None, "episode_result_id") or None
     outcome = _outcome(columns, row)
     provenance = columns.provenance(ctx.provenance)
-    if provenance.run_id is None and document.get("session_id") is not None:
-        provenance = replace(provenance, run_id=document["session_id"])
+    if ctx.trust_rows:
+        attempt = attempt or document.get("trajectory_id") or None
+        if provenance.run_id is None:
+            provenance = replace(provenance, run_id=document.get("session_id"))
     t = Trajectory(
         trajectory_id="",
         identity="",
@@ -71,7 +75,7 @@ def decode_document(row: dict[str, Any], ctx: Context, source: Source) -> Trajec
         system_prompt="logged" if reader.messages and reader.messages[0].role == "system" else "none_logged",
         steps=reader.steps,
         outcome=outcome,
-        licence=columns.text("licence", "license") or ctx.licence,
+        licence=columns.claim(ctx.licence, *LICENCE),
     )
     kept = {key: value for key, value in document.items() if key != "steps" and value is not None}
     extra = {"atif": kept | {"agent": agent}, "atif_messages": reader.extra, "columns": columns.rest}
@@ -80,7 +84,7 @@ def decode_document(row: dict[str, Any], ctx: Context, source: Source) -> Trajec
 
 
 def _outcome(columns: Columns, row: dict[str, Any]) -> SourceOutcome | None:
-    if not columns.rest or ("outcome" not in row and "aggregate_reward" not in row):
+    if not columns.trusted or not columns.rest or ("outcome" not in row and "aggregate_reward" not in row):
         return None
     stated = {name: row.get(name) for name in ("outcome", "aggregate_reward")}
     for name in stated:

@@ -9,6 +9,7 @@ import msgspec
 from oresmith.records import TRAJECTORY_SCHEMA, Format, Message, Step, Trajectory
 from oresmith.traces.atif_shape import VERSIONS, calls_of, check_document, iso_time, observation_of
 from oresmith.traces.context import CodecError, cannot_carry
+from oresmith.traces.private import without_keys
 
 UNKNOWN = "unknown"
 """Name and version of an agent that the source does not declare; ATIF requires both."""
@@ -18,13 +19,13 @@ def encode_document(t: Trajectory) -> dict[str, Any]:
     """An ATIF document: the one that was read, or a 1.8 document of a trajectory of another format.
 
     The latter carries the whole record but its messages and tools in `extra["oresmith"]`, so that nothing is lost. The
-    columns of an orobench row are not part of its document.
+    columns of an orobench row are not part of its document. No miner's key is written from any `extra`.
 
     Raises:
         CodecError: where a step is malformed, a call's arguments are no JSON object, or a message has no place in ATIF.
     """
     read = t.format is Format.ATIF
-    document = dict(t.extra.get("atif", {})) if read else _head(t)
+    document = _published(t.extra.get("atif", {})) if read else _head(t)
     if read and t.tools is not None and "tool_definitions" not in document["agent"]:
         document["agent"] = document["agent"] | {"tool_definitions": t.tools}
     document["steps"] = _steps(t, own_ids=not read)
@@ -41,12 +42,21 @@ def _head(t: Trajectory) -> dict[str, Any]:
     kept = msgspec.to_builtins(t)
     for name in ("messages", "tools"):
         kept.pop(name, None)
+    kept = _published(kept)
+    if t.steps:
+        kept["steps"] = [_published(step) for step in kept["steps"]]
     head = {"schema_version": VERSIONS[-1], "agent": agent, "extra": {"oresmith": {"schema": TRAJECTORY_SCHEMA} | kept}}
     if t.provenance.run_id is not None:
         head["session_id"] = t.provenance.run_id
     if t.trajectory_id:
         head["trajectory_id"] = t.trajectory_id
     return head
+
+
+def _published(kept: dict[str, Any]) -> dict[str, Any]:
+    """A document, an agent in it, or a step, with an `extra` that names no miner."""
+    published = {key: without_keys(value) if key == "extra" else value for key, value in kept.items()}
+    return published | {"agent": _published(kept["agent"])} if isinstance(kept.get("agent"), dict) else published
 
 
 def _steps(t: Trajectory, *, own_ids: bool) -> list[dict[str, Any]]:
@@ -59,7 +69,9 @@ def _steps(t: Trajectory, *, own_ids: bool) -> list[dict[str, Any]]:
     while place < len(t.messages):
         message = t.messages[place]
         if message.role in ("system", "user"):
-            steps.append({"source": message.role, "message": message.content or ""} | kept.get(str(place), {}))
+            steps.append(
+                {"source": message.role, "message": message.content or ""} | _published(kept.get(str(place), {}))
+            )
             place += 1
         elif message.role == "assistant":
             step = by_message.get(place, Step(message=place))
@@ -92,7 +104,7 @@ def _agent_step(message: Message, step: Step, answers: list[Message | None], *, 
     calls = calls_of(message.tool_calls, own_ids=own_ids)
     if calls is None:
         _refuse("the arguments of a call are no JSON object")
-    kept: dict[str, Any] = step.extra.get("atif", {})
+    kept: dict[str, Any] = _published(step.extra.get("atif", {}))
     ids = [call["tool_call_id"] for call in kept.get("tool_calls", calls)]
     values = {
         "timestamp": iso_time(step.timestamp),

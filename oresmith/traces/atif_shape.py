@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from oresmith.reasons import Reason
@@ -20,7 +21,7 @@ def check_document(document: object) -> dict[str, Any]:
     """Validate a document with the `atif` models, strictly, and by the rule of 1.7 that they leave open.
 
     Raises:
-        CodecError: WRONG_SHAPE with the place in the document; no value of it is repeated.
+        CodecError: WRONG_SHAPE with the place in the document; nothing of it but the models' own names is repeated.
     """
     from atif import Trajectory as Model
     from pydantic import ValidationError
@@ -33,13 +34,14 @@ def check_document(document: object) -> dict[str, Any]:
             Reason.WRONG_SHAPE,
             "the ATIF version is not one that is read",
             expected=" or ".join(VERSIONS),
-            got=shown(got) if isinstance(got, str) else "",
+            got=shown(got),
         )
     try:
         Model.model_validate(document, strict=True)
     except ValidationError as fault:
         first = fault.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(part) if isinstance(part, int) else shown(part) for part in first["loc"][:_PATH_PARTS])
+        parts = first["loc"][:_PATH_PARTS]
+        place = ".".join(str(part) if isinstance(part, int) else shown(part, _names()) for part in parts)
         raise CodecError(
             Reason.WRONG_SHAPE, f"the ATIF document breaks its model at {place or 'its root'}", got=first["type"]
         ) from None
@@ -47,6 +49,20 @@ def check_document(document: object) -> dict[str, Any]:
         if not step.get("tool_calls"):
             _check_unclaimed(step)
     return document
+
+
+@cache
+def _names() -> frozenset[str]:
+    """What pydantic may name in a place: fields of the models, and the members of their unions."""
+    import atif
+    from pydantic import BaseModel
+
+    found = {"str", "float", "list[ContentPart]"}
+    for name in atif.__all__:
+        member = getattr(atif, name)
+        if isinstance(member, type) and issubclass(member, BaseModel):
+            found |= {name, *member.model_fields}
+    return frozenset(found)
 
 
 def _check_unclaimed(step: dict[str, Any]) -> None:

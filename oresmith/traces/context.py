@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import msgspec
 
 from oresmith.errors import OresmithError
 from oresmith.reasons import Reason
 from oresmith.records import Format, Provenance, Source
-
-SHOWN = 80
-"""Characters of a key name that an error may repeat; values are never repeated, because miners write them."""
 
 
 class Context(msgspec.Struct, kw_only=True):
@@ -20,6 +19,10 @@ class Context(msgspec.Struct, kw_only=True):
     licence: str | None = None
     source_name: str = ""
     """The source that the provenance file declares: part of a trajectory's identity."""
+    trust_rows: bool = False
+    """Whether the owner declares the rows' own columns to be true. A row's author may be the agent, who gains by naming
+    another's version, run or validator; so by default only the file's declaration counts, and no outcome, judgement,
+    licence, reward or attempt id that a row states of itself is read. What the file declares wins in either case."""
 
 
 class CodecError(OresmithError):
@@ -27,7 +30,7 @@ class CodecError(OresmithError):
 
     Args:
         reason: the code under which the row is rejected.
-        what: the fault in one clause; repeats no value of the row, and key names only through `shown`.
+        what: the fault in one clause; repeats nothing that the row holds (see `shown`).
         expected: what would have been accepted.
         got: the kind of what was found.
     """
@@ -45,10 +48,14 @@ def _rebuild(reason: Reason, what: str, expected: str, got: str) -> CodecError:
     return CodecError(reason, what, expected=expected, got=got)
 
 
-def shown(name: object) -> str:
-    """A key name, safe and short enough for an error."""
-    text = ascii(name)
-    return text if len(text) <= SHOWN else text[:SHOWN] + ".."
+def shown(name: object, known: Container[str] = ()) -> str:
+    """What an error may say of a name in the row: itself if it is a known one, else its kind and length.
+
+    Errors reach the published rejects, and whoever wrote the trace can put a secret anywhere, key names included.
+    """
+    if not isinstance(name, str):
+        return kind(name)
+    return name if name in known else f"a name of {len(name)} characters"
 
 
 def kind(value: object) -> str:

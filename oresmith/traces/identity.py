@@ -1,10 +1,11 @@
 """The three hashes of a trajectory. All are sha256, hex.
 
 identity: over the JSON array `[source, agent version, run, problem, validator, attempt]`, null where not declared, if
-an agent version, a run or an attempt is declared and a problem is known; otherwise over `[source, file, line]`.
-*problem* is the problem's id, else its query; *attempt* is the source's own id of this one attempt (ATIF
-`trajectory_id`, orobench `episode_result_id`), null for formats without one. Two rows of one identity claim to be the
-same attempt.
+an agent version, a run or an attempt is declared and a problem is known; otherwise over the row's place, `[source,
+snapshot, file, line]`: two snapshots of one source may hold different files of one name. *problem* is the problem's id,
+else its query; *attempt* is the source's own id of this one attempt (ATIF `trajectory_id`, orobench
+`episode_result_id`), null for formats without one and where rows are not trusted. Two rows of one identity claim to be
+the same attempt.
 
 content: over the JSON array `[problem id, query, messages, tools, status]`, messages and tools as the record's JSON
 (keys of tools sorted), and the raw dialogue as a sixth element where a step is malformed.
@@ -31,7 +32,8 @@ def identity(source_name: str, trajectory: Trajectory, attempt: str | None = Non
     if declared and key is not None:
         parts: tuple[object, ...] = (source_name, who.agent_version, who.run_id, key, who.validator, attempt)
     else:
-        parts = (source_name, trajectory.source.file, trajectory.source.line)
+        place = trajectory.source
+        parts = (source_name, place.snapshot, place.file, place.line)
     return sha256(_encode(parts)).hexdigest()
 
 

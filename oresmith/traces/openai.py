@@ -7,12 +7,16 @@ message answers the first open call of that id in the latest turn with calls, or
 
 Columns read into the record where their type fits (all others stay in `extra["columns"]`):
 
-* problem: `problem_id`, `instance_id` or `task_id`; `query` (else the first user message); `category`, `difficulty`,
-  `voucher`, and `reward` where it is an object or a list;
-* provenance: see `columns.PROVENANCE`; a row overrules the provenance file;
+* problem: `problem_id`, `instance_id` or `task_id`; `query` (else the first user message).
+
+Only where the rows are trusted (`Context.trust_rows`), because their author may be the agent:
+
+* problem: `category` (a known one), `difficulty`, `voucher`, and `reward` where it is an object or a list;
+* provenance: see `columns.PROVENANCE`; what the provenance file declares wins;
 * outcome: `is_successful`, `success` or `resolved` (also 0 and 1); `score`, or `reward` where it is a number; `scorer`;
 * judge: `reasoning_quality`, `reasoning_model`, `reasoning_version`, `reasoning_judged_at`, `reasoning_explanation`;
-* `license` or `licence`; `trajectory_id`, the source's id of the attempt, which is then part of the identity.
+* `license` or `licence`, where the provenance file declares none;
+* `trajectory_id`, the source's id of the attempt, which is then part of the identity.
 """
 
 from __future__ import annotations
@@ -22,11 +26,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from oresmith.records import Format, Message, Source, Step, Trajectory
-from oresmith.traces.columns import Columns, columns_of
+from oresmith.traces.columns import LICENCE, Columns, columns_of
 from oresmith.traces.context import Context, wrong_shape
 from oresmith.traces.identity import seal
 from oresmith.traces.jsontext import loads_strict
 from oresmith.traces.openai_messages import MessageReader
+from oresmith.traces.private import without_keys
 from oresmith.traces.tools import nested_tools
 
 
@@ -37,7 +42,7 @@ def decode_row(row: dict[str, Any], ctx: Context, source: Source) -> Trajectory:
         CodecError: WRONG_SHAPE where messages or tools are not as the module's text says; the reader's own codes for
             JSON that is embedded in a string.
     """
-    columns = Columns(row)
+    columns = Columns(row, trusted=ctx.trust_rows)
     raw_messages = columns.rest.pop("messages", None)
     if raw_messages is None:
         raw_messages = columns.rest.pop("trajectory", None)
@@ -48,7 +53,7 @@ def decode_row(row: dict[str, Any], ctx: Context, source: Source) -> Trajectory:
         reader.read(raw)
     messages, steps = _own_columns(columns, reader)
     query = next((message.content for message in messages if message.role == "user"), None)
-    attempt = columns.text("trajectory_id") or None
+    attempt = columns.claim(None, "trajectory_id") or None
     t = Trajectory(
         trajectory_id="",
         identity="",
@@ -63,7 +68,7 @@ def decode_row(row: dict[str, Any], ctx: Context, source: Source) -> Trajectory:
         steps=steps,
         outcome=columns.outcome(),
         judge=columns.judge(),
-        licence=columns.text("licence", "license") or ctx.licence,
+        licence=columns.claim(ctx.licence, *LICENCE),
     )
     extra = {"attempt": attempt, "columns": columns.rest, "messages": reader.extra}
     t.extra = {name: value for name, value in extra.items() if value}
@@ -140,14 +145,17 @@ def to_openai(t: Trajectory, tools: list[Any] | None = None) -> dict[str, Any]:
 
 
 def encode_row(t: Trajectory) -> dict[str, Any]:
-    """`to_openai` with the columns that `decode_row` reads and those of the source row."""
-    row: dict[str, Any] = t.extra.get("columns", {}) | to_openai(t)
-    row |= columns_of(t.provenance, t.problem, t.outcome, t.judge)
+    """`to_openai` with the columns that `decode_row` reads and those of the source row, but no miner's key.
+
+    A column that was kept aside comes back as it was, also where the record says otherwise.
+    """
+    row = columns_of(t.provenance, t.problem, t.outcome, t.judge)
     row |= {} if t.licence is None else {"licence": t.licence}
     row |= {} if "attempt" not in t.extra else {"trajectory_id": t.extra["attempt"]}
+    row |= without_keys(t.extra.get("columns", {})) | to_openai(t)
     if t.format is Format.OPENAI:
         for place, keys in t.extra.get("messages", {}).items():
-            row["messages"][int(place)].update(keys)
+            row["messages"][int(place)].update(without_keys(keys))
     return row
 
 

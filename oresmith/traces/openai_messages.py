@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from oresmith.reasons import Reason
 from oresmith.records import Message, Step, ToolCall
-from oresmith.traces.context import shown, wrong_shape
+from oresmith.traces.context import CodecError, shown, wrong_shape
 from oresmith.traces.jsontext import dumps, loads_strict
 from oresmith.traces.text import text_of
 
@@ -65,8 +66,12 @@ class MessageReader:
         present = {key: value for key, value in raw.items() if value is not None}
         role = present.pop("role", None)
         if role not in ROLES:
-            where = f"`role` {shown(role)} of a message" if isinstance(role, str) else "`role` of a message"
-            raise wrong_shape(where, " | ".join(ROLES), role)
+            raise CodecError(
+                Reason.WRONG_SHAPE,
+                "`role` of a message is not a known one",
+                expected=" | ".join(ROLES),
+                got=shown(role),
+            )
         content = self._content(present)
         if role == "assistant":
             self._assistant(content, present)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from oresmith.records import Format, Message, Step, ToolCall, Trajectory
 from oresmith.traces.context import cannot_carry
 from oresmith.traces.jsontext import loads
+from oresmith.traces.private import without_keys
 from oresmith.traces.sn15_shape import apply_difference, envelope_of, info_of, log_entry_of
 
 
@@ -63,7 +64,7 @@ def encode_steps(t: Trajectory) -> list[Any]:
 
 
 def encode_envelope(t: Trajectory) -> dict[str, Any]:
-    """A sandbox envelope; `content` of its steps is rendered as the runtime does.
+    """A sandbox envelope without a miner's key; `content` of its steps is rendered as the runtime does.
 
     Raises:
         CodecError: where the trajectory has no status, or a message that an envelope has no place for.
@@ -71,7 +72,8 @@ def encode_envelope(t: Trajectory) -> dict[str, Any]:
     if t.status is None:
         raise cannot_carry(Format.SN15_ENVELOPE, "it has no status")
     check_messages(t, Format.SN15_ENVELOPE)
-    envelope = apply_difference(t.extra, "envelope", envelope_of(t))
+    extra = t.extra | {"envelope": without_keys(t.extra.get("envelope", {}))}
+    envelope = apply_difference(extra, "envelope", envelope_of(t))
     if t.steps or t.raw_dialogue is not None:
         envelope["dialogue"] = dialogue_of(t)
     return envelope

@@ -66,10 +66,10 @@ def test_a_stream_cut_off_anywhere_is_an_error_and_never_a_shorter_catalogue(nam
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
-def test_a_damaged_or_unpacked_stream_is_an_error(name: str, tmp_path: Path) -> None:
+def test_a_damaged_stream_is_an_error(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     whole = packed(name, lines(DOCUMENTS))
-    for bad in (lines(DOCUMENTS), whole + b"garbage", whole[:40] + b"\xff" * 8 + whole[48:]):
+    for bad in (whole + b"garbage", whole[:40] + b"\xff" * 8 + whole[48:]):
         path.write_bytes(bad)
         with pytest.raises(OresmithError, match=name):
             load_catalogue(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -12,13 +13,12 @@ from typing import Any
 from datatrove.pipeline.base import PipelineStep
 from datatrove.pipeline.filters.base_filter import BaseFilter
 
-from oresmith.blocks.accounts import Accounts
+from oresmith.blocks.accounts import Accounts, InputFile
 from oresmith.blocks.reader import TraceReader
 from oresmith.blocks.rejects import RejectWriter
 from oresmith.blocks.writers import TrajectoryWriter
 from oresmith.errors import ParameterError
 from oresmith.records import Format, Message, Problem, Trajectory
-from tests.blocks.files import InputFile
 
 
 class Canonical(PipelineStep):  # type: ignore[misc]
@@ -77,6 +77,9 @@ class Fails(PipelineStep):  # type: ignore[misc]
             os.kill(os.getpid(), signal.SIGKILL)
         if self.how == "unpicklable":
             raise UnpicklableError(sys.stderr)
+        if self.how == "fault":
+            private = "of-a-trace"
+            json.loads("[1," + private)
         if self.how == "disk":
             raise OSError(28, "No space left on device", "somewhere")
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,16 @@ def test_an_error_that_cannot_leave_its_process_still_ends_the_run(tmp_path: Pat
         run_pipeline([Fails("unpicklable")], 3, scratch=tmp_path)
 
 
+def test_a_fault_of_a_worker_says_what_it_is_and_where_it_arose_and_no_value(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        run_pipeline([Fails("fault")], 2, workers=2, scratch=tmp_path)
+    told = str(caught.value)
+    assert told.startswith("shard 1: JSONDecodeError: Expecting value: line 1 column 4")
+    assert re.search(r"\(at [\w./]*json/decoder\.py:\d+ in \w+, from .*tests/blocks/steps\.py:\d+ in run,", told)
+    (noted,) = tmp_path.rglob("failures/*.json")
+    assert "of-a-trace" not in noted.read_text() + told and str(Path(__file__).parents[2]) not in told
+
+
 def test_steps_start_afresh_in_every_shard(tmp_path: Path) -> None:
     seen: list[int] = []
 
@@ -91,8 +102,9 @@ def test_steps_start_afresh_in_every_shard(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [{"executor": "slurm"}, {"workers": 0}, {"tasks": 0}])
 def test_impossible_parameters_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    how: dict[str, Any] = {"tasks": 1, "scratch": tmp_path} | wrong
     with pytest.raises(ParameterError):
-        run_pipeline([], **{"tasks": 1, "scratch": tmp_path} | wrong)
+        run_pipeline([], **how)
 
 
 def test_progress_is_a_few_lines_where_there_is_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import pickle
 import random
 from functools import partial
@@ -11,7 +12,7 @@ import pytest
 from datatrove.data import Document
 from datatrove.pipeline.filters import LambdaFilter
 
-from oresmith.blocks.accounts import Accounts, FileAccount, check_accounts, shard_files
+from oresmith.blocks.accounts import Accounts, FileAccount, InputFile, check_accounts, shard_files
 from oresmith.blocks.execute import run_pipeline
 from oresmith.blocks.rejects import UNNAMED, RejectWriter, read_rejects
 from oresmith.blocks.writers import TrajectoryReader
@@ -93,7 +94,50 @@ def test_a_bomb_and_a_corrupt_stream_fail_the_shard_too(tmp_path: Path) -> None:
     rules = {"limits": Limits(max_line_bytes=4096, max_ratio=2, ratio_floor=4096)}
     with pytest.raises(OresmithError) as caught:
         run_pipeline(normaliser(tmp_path / "out", [inputs(bomb, corrupt)], **rules), 1, scratch=tmp_path / "scratch")
-    assert caught.value.got == "bomb: bomb after 1 rows; corrupt: stream_corrupt after 1 rows"
+    assert caught.value.got == (
+        "bomb: bomb after 1 rows (more bytes than the limit allows); "
+        "corrupt: stream_corrupt after 1 rows (bytes that are no gzip member follow the last one)"
+    )
+
+
+@pytest.mark.parametrize("bad", [b"", b"nope"], ids=["blank", "not JSON"])
+def test_a_file_of_nothing_but_rejects_stops_at_the_limit_and_still_adds_up(tmp_path: Path, bad: bytes) -> None:
+    many = write(tmp_path / "many", row(1) + b"\n" + (bad + b"\n") * 50_000, "gzip")
+    few = write(tmp_path / "few", row(1) + b"\n" + (bad + b"\n") * 20 + row(2) + b"\n")
+    shards, out = [inputs(few, many)], tmp_path / "out"
+    with pytest.raises(OresmithError, match="accept_truncated") as caught:
+        run_pipeline(normaliser(out, shards, max_rejects=20), 1, scratch=tmp_path / "scratch")
+    assert caught.value.got == "many: bomb after 1 rows (more than 20 lines of the file cannot be read)"
+    run_pipeline(normaliser(out, shards, max_rejects=20, accept_truncated=True), 1, scratch=tmp_path / "scratch")
+    first, second = check_accounts(out / "accounts", 1)
+    assert (first.file, first.read, first.kept, first.stream) == ("few", 22, 2, None)
+    assert (second.read, second.kept, second.rejected["bomb"], second.stream) == (23, 1, 1, Reason.BOMB)
+    last = list(read_rejects(out / "rejects"))[-1]
+    assert (last.source.line, last.source.offset, last.source.length) == (23, second.bytes, 0)
+    assert len(list(read_rejects(out / "rejects"))) == 20 + 22
+
+
+def test_rows_that_a_later_step_rejects_count_to_the_limit_of_their_file(tmp_path: Path) -> None:
+    shards = [inputs(write(tmp_path / "f", b"\n".join(row(2 * number + 1) for number in range(100))))]
+    out = tmp_path / "out"
+    steps = normaliser(out, shards, OddProblems, max_rejects=30, accept_truncated=True)
+    run_pipeline(steps, 1, scratch=tmp_path / "scratch")
+    (account,) = check_accounts(out / "accounts", 1)
+    assert (account.read, account.kept, account.rejected) == (32, 0, {"bomb": 1, "outcome": 31})
+
+
+@pytest.mark.parametrize("kind", ["xz", "zip", "parquet", "pipe", "absent"])
+def test_a_file_that_is_not_read_at_all_is_named_as_its_source_names_it(tmp_path: Path, kind: str) -> None:
+    stored = tmp_path / "00001.jsonl"
+    heads = {"xz": b"\xfd7zXZ\0", "zip": b"PK\x03\x04", "parquet": b"PAR1"}
+    if kind in heads:
+        stored.write_bytes(heads[kind] + bytes(20))
+    elif kind == "pipe":
+        os.mkfifo(stored)
+    file = InputFile(path=str(stored), file="day one/traces.jsonl", snapshot="s")
+    with pytest.raises(OresmithError) as caught:
+        run_pipeline(normaliser(tmp_path / "out", [[file]]), 1, scratch=tmp_path / "scratch")
+    assert caught.value.where == "snapshot s: day one/traces.jsonl" and "00001" not in str(caught.value)
 
 
 def test_one_reject_writer_serves_reader_and_filters_in_input_order(tmp_path: Path) -> None:

@@ -12,13 +12,15 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from oresmith.errors import OresmithError
-from oresmith.lines.framing import BadLine, Limits, Line, read_lines
+from oresmith.lines.framing import BadLine, Limits, Line, read_lines, read_whole
 from oresmith.lines.streams import GZIP_MAGIC, ZSTD_MAGIC
 from oresmith.reasons import Reason
 from tests.blocks.files import CODECS, pack, row, write, zstd_bomb
 
 SMALL = Limits(max_line_bytes=64, ratio_floor=1024 * 1024)
 MIB = 1024 * 1024
+FOREIGN = (b"BZh", b"PK\x03\x04", b"PAR1", b"\xfd7zX")
+SKIPPABLE = b"\x2a\x4d\x18"
 FAULTS = (Reason.STREAM_TRUNCATED, Reason.STREAM_CORRUPT, Reason.BOMB)
 
 
@@ -64,7 +66,7 @@ def check_that_items_touch(found: list[Line | BadLine], stream: bytes) -> None:
 @example(pieces=[b"y" * 200, b"\r", b"\n", b"1"], codec="gzip")
 def test_every_byte_of_any_stream_is_in_exactly_one_line(tmp_path: Path, pieces: list[bytes], codec: str) -> None:
     stream = b"".join(pieces)
-    assume(not stream.startswith((GZIP_MAGIC, ZSTD_MAGIC, b"BZh")))
+    assume(not stream.startswith((GZIP_MAGIC, ZSTD_MAGIC, *FOREIGN)) and stream[1:4] != SKIPPABLE)
     found = items(write(tmp_path / "f", stream, codec), SMALL)
     check_that_items_touch(found, stream)
     assert (found[-1].end if found else 0) == len(stream)
@@ -276,6 +278,30 @@ def test_an_over_long_line_is_never_held(tmp_path: Path) -> None:
     assert datas(found) == [row(1), row(2)] and reasons(found) == [Reason.LINE_TOO_LONG]
     assert isinstance(found[1], BadLine) and found[1].length == 40 * MIB
     assert peak < 12 * MIB
+
+
+@pytest.mark.parametrize("most", [2**40, 2**63 - 2, 2**63 - 1, 2**70])
+def test_a_limit_beyond_any_memory_is_no_limit_and_takes_none(tmp_path: Path, most: int) -> None:
+    limits = Limits(max_line_bytes=most, max_stream_bytes=most)
+    tracemalloc.start()
+    assert datas(items(write(tmp_path / "f", row(1) + b"\n" + row(2)), limits)) == [row(1), row(2)]
+    assert datas(items(write(tmp_path / "f", b"[\n1\n]\n"), limits)) == [b"[\n1\n]"]
+    assert read_whole(tmp_path / "f", limits) == (b"[\n1\n]\n", None)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 16 * MIB
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_file_read_whole_says_why_it_is_not_whole(tmp_path: Path, codec: str) -> None:
+    path = write(tmp_path / "f", b"12345678", codec)
+    assert read_whole(path, Limits(max_line_bytes=8)) == (b"12345678", None)
+    data, fault = read_whole(path, Limits(max_line_bytes=7))
+    assert data == b"1234567" and fault and fault.reason is Reason.BOMB
+    if codec != "plain":
+        path.write_bytes(path.read_bytes()[:-3])
+        _, fault = read_whole(path, Limits())
+        assert fault and fault.reason is Reason.STREAM_TRUNCATED
 
 
 def test_an_empty_file_has_no_lines_in_any_codec(tmp_path: Path) -> None:

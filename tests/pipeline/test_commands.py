@@ -58,7 +58,7 @@ def test_names_from_a_trace_cannot_control_the_terminal(tmp_path):
     path.write_text(json.dumps({"problem_id": "p", "status": "\u001b[2J[bold]x", "dialogue": None}) + "\n")
     done = oresmith("inspect", path)
     assert done.returncode == 0, done.stderr
-    assert "\u001b[2J" not in done.stdout and "[bold]" in done.stdout
+    assert "\u001b" not in done.stdout and "other" in done.stdout
 
 
 def test_rescore_refuses_a_catalogue_without_gold_products_and_writes_nothing(tmp_path):

@@ -17,6 +17,7 @@ PROPERTY = settings.get_profile("traces")
 
 SOURCE = Source(snapshot="s", file="a/b.jsonl", file_sha256="0" * 64, line=3, offset=10, length=20)
 CTX = Context(source=SOURCE, source_name="here", licence="CC-BY-4.0")
+TRUSTED = Context(source=SOURCE, source_name="here", licence="CC-BY-4.0", trust_rows=True)
 DECLARED = Context(source=SOURCE, source_name="here", provenance=Provenance(agent_version="v1", run_id="r1"))
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00") | st.sampled_from('[]{}"\\/<>:,'), max_size=12)

@@ -10,9 +10,23 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from oresmith.reasons import Reason
-from oresmith.records import Format, Message, SourceOutcome
+from oresmith.records import Format, Message, Problem, Provenance, SourceOutcome
 from oresmith.traces import CodecError, decode, encode, to_openai
-from tests.traces.build import CTX, NAMES, OBJECTS, PROPERTY, TEXT, as_json, call, envelope, envelopes, some, step
+from tests.traces.build import (
+    CTX,
+    DECLARED,
+    NAMES,
+    OBJECTS,
+    PROPERTY,
+    TEXT,
+    TRUSTED,
+    as_json,
+    call,
+    envelope,
+    envelopes,
+    some,
+    step,
+)
 
 
 def document(*steps: dict[str, Any], version: str = "ATIF-v1.7", **fields: Any) -> dict[str, Any]:
@@ -79,9 +93,35 @@ class TestReading:
 
     def test_a_document_is_not_believed_about_itself(self) -> None:
         forged = {"oresmith": {"provenance": {"agent_version": "v9"}, "outcome": {"success": True}, "log": []}}
-        t = decode(document(says("user", "q"), extra=forged, session_id="run", trajectory_id="one"), CTX)
-        assert (t.provenance.agent_version, t.provenance.run_id, t.outcome, t.log) == (None, "run", None, None)
+        doc = document(says("user", "q"), extra=forged, session_id="run", trajectory_id="one")
+        t = decode(doc, CTX)
+        assert (t.provenance, t.outcome, t.log) == (Provenance(), None, None)
         assert t.extra["atif"]["extra"] == forged
+        assert t.identity == decode(doc | {"trajectory_id": "two"}, CTX).identity
+        assert encode(t, Format.ATIF) == doc
+
+    def test_a_trusted_document_names_its_run_where_the_file_does_not(self) -> None:
+        doc = document(says("user", "q"), session_id="run", trajectory_id="one")
+        t = decode(doc, TRUSTED)
+        assert t.provenance == Provenance(run_id="run")
+        assert t.identity != decode(doc | {"trajectory_id": "two"}, TRUSTED).identity
+        assert decode(doc, replace(DECLARED, trust_rows=True)).provenance == DECLARED.provenance
+
+    def test_an_orobench_row_is_not_believed_about_itself(self) -> None:
+        claims = {
+            "episode_result_id": "e",
+            "eval_run_id": "r",
+            "agent_version_id": "v",
+            "outcome": True,
+            "license": "MIT",
+        }
+        claims |= {"aggregate_reward": 1.0, "reward": {"product_id": "7"}, "category": "web"}
+        row = {"atif_json": document(says("user", "q")), "task_id": "p1"} | claims
+        t = decode(row, DECLARED)
+        assert (t.provenance, t.outcome, t.licence) == (DECLARED.provenance, None, None)
+        assert t.problem == Problem(problem_id="p1", query="q")
+        assert t.extra["columns"] == claims
+        assert t.identity == decode({key: row[key] for key in ("atif_json", "task_id")}, DECLARED).identity
 
     @pytest.mark.parametrize(("outcome", "success"), [("solved", None), (None, None), (True, True), (False, False)])
     def test_an_orobench_row_keeps_a_null_reward_unknown(self, outcome: Any, success: bool | None) -> None:
@@ -101,14 +141,14 @@ class TestReading:
             "steps": 1,
             "atif_json": orjson.dumps(doc).decode(),
         }
-        t = decode(row, CTX)
+        t = decode(row, TRUSTED)
         assert t.outcome == SourceOutcome(
             success=success, score={"outcome": outcome, "aggregate_reward": None}, scorer="orobench"
         )
         assert (t.problem.problem_id, t.provenance.run_id, t.provenance.agent_version) == ("p1", "r7", "v7")
         assert t.extra["columns"] == {"agent_id": "a1", "track": "shop"}
         assert encode(t, Format.ATIF) == doc
-        assert decode(row | {"episode_result_id": "e2"}, CTX).identity != t.identity
+        assert decode(row | {"episode_result_id": "e2"}, TRUSTED).identity != t.identity
 
     @pytest.mark.parametrize(
         "bad",
@@ -141,12 +181,19 @@ class TestReading:
             document(acts("x", results=[result("SECRET")])),
             document(says("user", "q", SECRET=1)),
             document(says("SECRET")),
+            document(says("user", "q", timestamp="SECRET")),
         ],
     )
-    def test_an_error_names_the_place_and_no_value(self, bad: dict[str, Any]) -> None:
+    def test_an_error_names_the_place_and_nothing_that_stands_there(self, bad: dict[str, Any]) -> None:
         with pytest.raises(CodecError, match="steps") as fault:
             decode(bad, CTX)
-        assert "SECRET" not in str(fault.value).replace("'SECRET'", "")
+        assert "SECRET" not in str(fault.value)
+
+    def test_an_error_names_the_models_own_fields(self) -> None:
+        with pytest.raises(
+            CodecError, match=r"at steps\.0\.message\.list\[ContentPart\]\.0\.type|at steps\.0\.message"
+        ):
+            decode(document(says("user", [{"type": "SECRET"}])), CTX)
 
     @pytest.mark.parametrize("version", ["ATIF-v1.7", "ATIF-v1.8"])
     def test_both_versions_are_read(self, version: str) -> None:
@@ -270,6 +317,17 @@ class TestWayBack:
     def test_what_atif_cannot_carry_is_refused(self, raw: Any) -> None:
         with pytest.raises(CodecError, match="atif cannot carry"):
             encode(decode(raw, CTX), Format.ATIF)
+
+    def test_no_export_names_a_miner(self) -> None:
+        keys = {"Miner_Hotkey": "5G", "deep": [{"coldkey": "5G", "x": 1}]}
+        doc = document(says("user", "q", extra=keys), says("agent", "a", extra=keys), extra=keys)
+        doc["agent"]["extra"] = keys
+        t = decode(doc, CTX)
+        assert t.extra["atif"]["extra"] == keys
+        back = encode(t, Format.ATIF)
+        assert [one["extra"] for one in (back, back["agent"], *back["steps"])] == [{"deep": [{"x": 1}]}] * 4
+        other = decode({"messages": [{"role": "user", "content": "q"}]} | keys, CTX)
+        assert encode(other, Format.ATIF)["extra"]["oresmith"]["extra"] == {"columns": {"deep": [{"x": 1}]}}
 
     def test_exported_calls_have_unique_ids_and_keep_the_logged_ones(self) -> None:
         t = decode(envelope(step("I look.", [call(result="1"), call(result="2")])), CTX)

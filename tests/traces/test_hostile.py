@@ -1,5 +1,6 @@
 """Whatever JSON a row is, decoding gives a trajectory or a CodecError, and says nothing that a miner wrote."""
 
+import copy
 import json
 import pickle
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from oresmith.reasons import Reason
 from oresmith.records import Format, Trajectory
 from oresmith.traces import CodecError, decode, dialogue_of, encode, to_openai
-from tests.traces.build import CTX, DECLARED, JSON, PROPERTY, call, envelope, mutated, step
+from tests.traces.build import CTX, DECLARED, JSON, PROPERTY, call, envelope, mutated, paths, step
 from tests.traces.test_atif import acts, document, result, says
 from tests.traces.test_openai import NESTED, answer, asked, asks, row
 from tests.traces.test_shoppingbench import rollout, sees
@@ -61,6 +62,41 @@ def test_any_json_under_the_keys_of_a_format_is_decoded_or_refused(raw: Any) -> 
 @given(mutated(ROWS))
 def test_a_mutated_row_is_decoded_or_refused(raw: Any) -> None:
     decode_or_refuse(raw)
+
+
+SECRET = "hunter2-hunter2"
+
+
+@st.composite
+def planted(draw: st.DrawFn) -> Any:
+    """A row, mutated or not, with the secret as a value, as a new key, or in place of a key."""
+    row = copy.deepcopy(draw(mutated(ROWS) | st.sampled_from(ROWS)))
+    path = draw(st.sampled_from(paths(row)[1:] or [("x",)]))
+    parent: Any = row if len(paths(row)) > 1 else {"x": 1}
+    for key in path[:-1]:
+        parent = parent[key]
+    if isinstance(parent, list) or draw(st.booleans()):
+        parent[path[-1]] = draw(st.sampled_from([SECRET, {SECRET: 1}, [SECRET]]))
+    elif draw(st.booleans()):
+        parent[SECRET] = parent.pop(path[-1])
+    else:
+        parent[SECRET] = 1
+    return row
+
+
+@PROPERTY
+@given(planted())
+def test_no_error_repeats_what_the_row_holds(raw: Any) -> None:
+    try:
+        t = decode(raw, DECLARED)
+    except CodecError as fault:
+        assert SECRET not in str(fault) + repr(fault.args)
+        return
+    for format in Format:
+        try:
+            encode(t, format)
+        except CodecError as fault:
+            assert SECRET not in str(fault)
 
 
 def nested(depth: int) -> Any:

@@ -11,8 +11,8 @@ from tests.traces.build import CTX, SOURCE, call, envelope, step
 ROW = envelope(step("I look.", [call(q="mug", result=[])]))
 
 
-def read(raw: Any = ROW, *, line: int = 3, name: str = "here", **provenance: str) -> Trajectory:
-    place = type(SOURCE)(snapshot="s", file="f", file_sha256="", line=line, offset=0, length=0)
+def read(raw: Any = ROW, *, line: int = 3, name: str = "here", snapshot: str = "s", **provenance: str) -> Trajectory:
+    place = type(SOURCE)(snapshot=snapshot, file="f", file_sha256="", line=line, offset=0, length=0)
     return decode(raw, Context(source=SOURCE, source_name=name, provenance=Provenance(**provenance)), place)
 
 
@@ -25,6 +25,11 @@ def test_an_undeclared_attempt_is_told_by_its_place() -> None:
     assert read(line=1).identity != read(line=2).identity
     assert read(line=1).content == read(line=2).content
     assert read(line=1).trajectory_id != read(line=2).trajectory_id
+
+
+def test_two_snapshots_of_one_source_do_not_share_places() -> None:
+    assert read(snapshot="one").identity != read(snapshot="two").identity
+    assert read(snapshot="one", run_id="r").identity == read(snapshot="two", run_id="r").identity
 
 
 def test_without_a_problem_a_run_does_not_tell_attempts_apart_so_the_place_does() -> None:
@@ -67,7 +72,7 @@ def test_malformed_dialogues_that_read_alike_differ_in_content() -> None:
 def test_hashes_do_not_change_between_versions() -> None:
     t = decode(ROW, CTX)
     assert (t.identity[:16], t.content[:16], t.trajectory_id[:16]) == (
-        "dc3afa3995802064",
+        "5284ff43938efa80",
         "af80d0c898b1dc01",
-        "bcf1229e8bb2a532",
+        "5090adbf3b403d93",
     )

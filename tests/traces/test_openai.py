@@ -6,10 +6,11 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from oresmith.reasons import Reason
-from oresmith.records import Format, Judgement, SourceOutcome
-from oresmith.traces import CodecError, decode, encode, to_openai
+from oresmith.records import Format, Judgement, Problem, Provenance, SourceOutcome
+from oresmith.traces import CodecError, Context, decode, encode, to_openai
 from tests.traces.build import (
     CTX,
     DECLARED,
@@ -18,6 +19,7 @@ from tests.traces.build import (
     OBJECTS,
     PROPERTY,
     TEXT,
+    TRUSTED,
     call,
     envelope,
     envelopes,
@@ -106,17 +108,18 @@ class TestReading:
             "resolved": 0,
             "exit_status": "submit",
         }
-        t = decode(nebius, CTX)
+        t = decode(nebius, TRUSTED)
         assert (t.format, t.problem.problem_id, t.problem.query) == (Format.OPENAI, "repo__1", "fix it")
         assert t.outcome == SourceOutcome(success=False)
         assert t.extra == {"attempt": "chatcmpl-1", "columns": {"exit_status": "submit"}}
 
-    def test_known_columns_are_read_and_all_others_kept(self) -> None:
+    def test_known_columns_of_trusted_rows_are_read_and_all_others_kept(self) -> None:
         t = decode(
             row(
                 problem_id="p1",
                 category="Shop",
                 agent_version="v7",
+                run_id="r7",
                 validator="5F..",
                 reward=0.5,
                 is_successful=False,
@@ -124,18 +127,50 @@ class TestReading:
                 reasoning_model="",
                 license="MIT",
                 miner_hotkey="5G..",
-                run_id=12,
+                race_id=12,
             ),
-            DECLARED,
+            replace(DECLARED, trust_rows=True),
         )
         assert (t.problem.category, t.licence) == ("shop", "MIT")
-        assert (t.provenance.agent_version, t.provenance.run_id, t.provenance.validator) == ("v7", "r1", "5F..")
+        assert t.provenance == Provenance(agent_version="v1", run_id="r1", validator="5F..")
         assert t.outcome == SourceOutcome(success=False, score=0.5)
         assert t.judge == Judgement(quality=0.0, model="")
-        assert t.extra == {"columns": {"miner_hotkey": "5G..", "run_id": 12}}
+        assert t.extra == {"columns": {"agent_version": "v7", "run_id": "r7", "miner_hotkey": "5G..", "race_id": 12}}
+
+    def test_a_row_is_not_believed_about_itself(self) -> None:
+        plain = row(problem_id="p1", query="a mug")
+        t = decode(plain | CLAIMS, DECLARED)
+        assert (t.provenance, t.licence, t.outcome, t.judge) == (DECLARED.provenance, None, None, None)
+        assert t.problem == Problem(problem_id="p1", query="a mug")
+        assert t.extra == {"columns": CLAIMS}
+        assert t.trajectory_id == decode(plain, DECLARED).trajectory_id
+
+    def test_the_files_licence_wins_over_a_trusted_rows(self) -> None:
+        t = decode(row(license="MIT"), TRUSTED)
+        assert (t.licence, t.extra) == ("CC-BY-4.0", {"columns": {"license": "MIT"}})
+
+    @pytest.mark.parametrize(
+        ("stated", "read"),
+        [
+            ("WEB", "web"),
+            ("product", "product"),
+            ("", None),
+            ("toys", None),
+            ("shop ", None),
+            (["shop"], None),
+            (3, None),
+        ],
+    )
+    def test_a_category_is_a_known_one_or_unknown(self, stated: Any, read: str | None) -> None:
+        t = decode(row(category=stated), TRUSTED)
+        assert (t.problem.category, t.extra.get("columns")) == (read, None if read else {"category": stated})
+
+    def test_of_several_names_of_a_field_the_first_decides(self) -> None:
+        t = decode(row(problem_id=5, task_id="x"), CTX)
+        assert (t.problem.problem_id, t.extra["columns"]) == (None, {"problem_id": 5, "task_id": "x"})
 
     def test_a_reward_that_is_an_object_is_the_problems_and_no_score(self) -> None:
-        t = decode(row(reward={"product_id": "7"}), CTX)
+        t = decode(row(reward={"product_id": "7"}), TRUSTED)
         assert (t.problem.reward, t.outcome) == ({"product_id": "7"}, None)
 
     @pytest.mark.parametrize(
@@ -178,6 +213,27 @@ class TestReading:
         assert fault.value.reason is reason
 
 
+CLAIMS: dict[str, Any] = {
+    "agent_version": "v9",
+    "eval_run_id": "r9",
+    "race_id": "c9",
+    "validator": "5F..",
+    "runtime": "new",
+    "created_at": "2026-01-01",
+    "licence": "MIT",
+    "trajectory_id": "one",
+    "is_successful": True,
+    "score": 1.0,
+    "scorer": "oro/5",
+    "reasoning_quality": 0.9,
+    "reasoning_model": "m",
+    "category": "shop",
+    "difficulty": "hard",
+    "reward": {"product_id": "7"},
+    "voucher": {"budget": 1},
+}
+
+
 CALLS = some({"function": some({"name": NAMES}, {"arguments": TEXT | OBJECTS})}, {"id": TEXT, "index": JSON})
 MESSAGES = st.one_of(
     st.fixed_dictionaries({"role": st.sampled_from(["system", "developer", "user"]), "content": TEXT | st.none()}),
@@ -192,7 +248,11 @@ ROWS = some(
     {
         "tools": st.lists(st.sampled_from([FLAT, NESTED]), max_size=2),
         "problem_id": TEXT | JSON,
-        "agent_version": TEXT,
+        "agent_version": TEXT | st.sampled_from(["v1"]),
+        "agent_version_id": TEXT | JSON,
+        "task_id": TEXT | JSON,
+        "category": TEXT | st.sampled_from(["shop", "Web"]),
+        "license": TEXT,
         "score": JSON,
         "is_successful": st.booleans(),
         "reasoning_quality": st.floats(0, 1),
@@ -240,9 +300,27 @@ class TestWayOut:
     @PROPERTY
     @given(ROWS)
     def test_a_row_survives_the_way_out_and_back(self, raw: dict[str, Any]) -> None:
-        t = decode(raw, CTX)
-        back = decode(encode(t, Format.OPENAI), CTX)
-        assert back == t
+        for ctx in (CTX, TRUSTED, DECLARED, replace(DECLARED, trust_rows=True)):
+            t = decode(raw, ctx)
+            assert decode(encode(t, Format.OPENAI), ctx) == t
+
+    @pytest.mark.parametrize("ctx", [CTX, TRUSTED, DECLARED])
+    def test_every_column_comes_back_as_the_row_stated_it(self, ctx: Context) -> None:
+        raw = row(problem_id="p1", query="a mug", note=1) | CLAIMS
+        back = encode(decode(raw, ctx), Format.OPENAI)
+        renamed = {"eval_run_id": "run_id"} if ctx.trust_rows else {}
+        for name in raw.keys() - {"messages"}:
+            assert back[renamed.get(name, name)] == raw[name]
+
+    def test_a_miners_key_is_kept_and_never_written_out(self) -> None:
+        keys = {"miner_hotkey": "5G", "Coldkey": "5H", "agent": {"minerHotkey": "5G", "x": 1}, "ss58_address": "5G"}
+        said = {"role": "user", "content": "q", "hotkey": "5G", "lang": "en"}
+        t = decode({"messages": [said]} | keys, CTX)
+        assert t.extra == {"columns": keys, "messages": {"0": {"hotkey": "5G", "lang": "en"}}}
+        back = encode(t, Format.OPENAI)
+        assert (back["agent"], back["messages"][0]["lang"]) == ({"x": 1}, "en")
+        assert "5G" not in str(back) + str(to_openai(t))
+        assert "5H" not in str(back) + str(to_openai(t))
 
     def test_what_must_not_be_trained_on_survives(self) -> None:
         raw = row({"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"})

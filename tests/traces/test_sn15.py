@@ -185,6 +185,13 @@ class TestWayBack:
         encode(decode(row, CTX), ENVELOPE)
         assert as_json(row) == before
 
+    def test_no_envelope_names_a_miner(self) -> None:
+        row = envelope(step(), miner_hotkey="5G", run={"hotkey": "5G", "x": 1})
+        t = decode(row, CTX)
+        assert t.extra["envelope"] == {"miner_hotkey": "5G", "run": {"hotkey": "5G", "x": 1}}
+        assert encode(t, ENVELOPE)["run"] == {"x": 1}
+        assert "miner_hotkey" not in encode(t, ENVELOPE)
+
     def test_a_trajectory_without_status_is_no_envelope(self) -> None:
         with pytest.raises(CodecError):
             encode(decode([step()], CTX), ENVELOPE)
