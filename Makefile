@@ -22,7 +22,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 release: setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/dvc repro
 	$(BIN)/oresmith funnel
-	$(BIN)/oresmith verify data/audit --corpus data/corpus
+	$(BIN)/oresmith verify data/audit
 
 lint: setup
 	$(BIN)/ruff check .
@@ -30,7 +30,7 @@ lint: setup
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
 test-slow: setup
 	$(BIN)/pytest -m slow

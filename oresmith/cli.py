@@ -50,13 +50,16 @@ def inspect(
     for title, counts in (
         ("format", found.formats),
         ("status", found.statuses),
-        ("origin", msgspec.to_builtins(found.origin)),
+        ("origin", {"A": found.origin.A, "B": found.origin.B, "unknown": found.origin.unknown}),
         ("provenance", found.provenance),
         ("unreadable because", found.unreadable_reasons),
         ("reason of the default gates", found.reasons),
     ):
         _print_counts(console, title, counts)
-    console.print(Text(f"token length: {found.tokenizer}"))
+    console.print(Text(f"rows with the full text of every model reply: {found.origin.full_text:,}"))
+    console.print(Text(f"tokens counted with: {found.tokenizer}"))
+    if problems is None:
+        console.print(Text("outcomes are the source's word only: give --problems and --catalogue to re-score"))
 
 
 @app.command()
@@ -113,14 +116,15 @@ def funnel(as_json: AsJson = False) -> None:
 @app.command()
 def export(
     out: Annotated[Path, typer.Option(help="JSON lines, one a trajectory; appears whole or not at all")],
-    to: Annotated[str, typer.Option("--format", help="openai-messages, atif or sn15-envelope")] = "openai-messages",
+    to: Annotated[str, typer.Option("--format", help="openai-messages or atif")] = "openai-messages",
+    split: Annotated[str, typer.Option(help="train or dev")] = "train",
 ) -> None:
-    """Write the trajectories that the gates accepted."""
-    from oresmith.export import export_accepted
+    """Write the published trajectories; what is held out, guarded or quarantined is never among them."""
+    from oresmith.export import export_published
     from oresmith.params import load_params
 
-    written = export_accepted(load_params(), DATA, out, to)
-    print(f"{written} trajectories in {out}")
+    written = export_published(load_params(), DATA, out, to, split)
+    print(f"{written} trajectories of split {split} in {out}")
 
 
 @app.command()
@@ -141,6 +145,10 @@ def verify(
     """Check a release against its certificate, every row included. Leaves with 1 where something does not hold."""
     from oresmith.audit.verify import verify_folder
 
+    beside = folder.parent / "corpus"
+    if corpus is None and not (folder / "README.md").exists() and beside.is_dir():
+        corpus = beside  # a project's data/audit: its data files lie in data/corpus
+        print(f"data files: {beside}")
     if not verify_folder(folder, corpus):
         raise typer.Exit(1)
 

@@ -1,4 +1,7 @@
-"""`oresmith export`: the accepted trajectories of the last run, in a format that others read."""
+"""`oresmith export`: the published trajectories of the last run, in a format that others read.
+
+What the corpus withholds (held-out, benchmarks, quarantine, vault) or rejects is never exported.
+"""
 
 from __future__ import annotations
 
@@ -16,32 +19,31 @@ from oresmith.params import Params
 from oresmith.records import Format, Trajectory
 from oresmith.traces import CodecError, encode, to_openai
 
-FORMATS = (Format.OPENAI, Format.ATIF, Format.SN15_ENVELOPE)
+FORMATS = (Format.OPENAI, Format.ATIF)
+SPLITS = ("train", "dev")
 _OWN = Limits(max_line_bytes=512 * 2**20, max_ratio=1e6)
 
 
-def export_accepted(params: Params, data: Path, out: Path, target: str) -> int:
-    """Write one JSON line an accepted trajectory, snapshots in their order, rows in theirs.
+def export_published(params: Params, data: Path, out: Path, target: str, split: str) -> int:
+    """Write one JSON line a published trajectory, snapshots in their order, rows in theirs.
 
     Args:
         params: for the list of snapshots.
         data: the pipeline's data directory.
         out: appears whole or not at all.
-        target: openai-messages, atif or sn15-envelope.
+        target: openai-messages or atif.
+        split: of the config `trajectories`: train or dev.
 
     Returns:
         Rows written.
 
     Raises:
-        OresmithError: an unknown target format, no finished run, or a row that the target format cannot carry.
+        OresmithError: an unknown format or split, no finished corpus, or a row that the format cannot carry.
     """
-    if target not in {known.value for known in FORMATS}:
-        known = ", ".join(known.value for known in FORMATS)
-        raise OresmithError("no such export format", where="--format", expected=known, got=target)
-    decisions = data / "gate" / "decisions.parquet"
-    if not decisions.is_file():
-        raise OresmithError("there are no decisions", where=str(decisions), todo="run `dvc repro`")
-    accepted = set(pl.read_parquet(decisions).filter("accepted").select("snapshot", "file", "line").iter_rows())
+    for option, asked, known in (("--format", target, [one.value for one in FORMATS]), ("--split", split, SPLITS)):
+        if asked not in known:
+            raise OresmithError("there is no such choice", where=option, expected=", ".join(known), got=asked)
+    published = _published(data / "corpus", split)
     out.parent.mkdir(parents=True, exist_ok=True)
     written = 0
     with tempfile.NamedTemporaryFile(dir=out.parent, prefix=f".{out.name}.", delete=False) as writer:
@@ -49,15 +51,15 @@ def export_accepted(params: Params, data: Path, out: Path, target: str) -> int:
         try:
             for trajectory in _trajectories(params, data):
                 source = trajectory.source
-                if (source.snapshot, source.file, source.line) in accepted:
+                if (source.snapshot, source.file, source.line) in published:
                     writer.write(msgspec.json.encode(_row(trajectory, Format(target))) + b"\n")
                     written += 1
             writer.flush()
-            if written != len(accepted):
+            if written != len(published):
                 raise OresmithError(
-                    "accepted rows are missing from the normalised trajectories",
+                    "published rows are missing from the normalised trajectories",
                     where=str(data),
-                    expected=str(len(accepted)),
+                    expected=str(len(published)),
                     got=str(written),
                     todo="run `dvc repro`",
                 )
@@ -66,6 +68,14 @@ def export_accepted(params: Params, data: Path, out: Path, target: str) -> int:
         finally:
             temporary.unlink(missing_ok=True)
     return written
+
+
+def _published(corpus: Path, split: str) -> set[tuple[str, str, int]]:
+    """Places of the rows of a split of `trajectories`; empty where the split has none."""
+    if not (corpus / "manifest.json").is_file():
+        raise OresmithError("there is no corpus", where=str(corpus), todo="run `dvc repro`")
+    files = sorted((corpus / "trajectories").glob(f"{split}-*.parquet"))
+    return set(pl.read_parquet(files, columns=["snapshot", "file", "line"]).iter_rows()) if files else set()
 
 
 def _row(trajectory: Trajectory, target: Format) -> object:

@@ -99,6 +99,8 @@ class Gate(Namespace, frozen=True):
     secrets: OnMissing = "reject"
     personal_data: OnMissing = "reject"
     judge_injection: OnMissing = "reject"
+    rejected_before: OnMissing = "reject"
+    """What a row means whose content an earlier snapshot holds rejected: new metadata alone makes no row better."""
     duplicate_calls: OnMissing = "reject"
     unanimity_min_validators: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
     """Validators that must have scored an agent version's attempt at a problem; all must agree. 0 turns it off."""

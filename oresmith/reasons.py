@@ -64,6 +64,7 @@ class Reason(StrEnum):
     JUDGE_INJECTION = "judge_injection", "The trajectory tries to instruct the judge."
 
     # The row among the others (stage gate, set gates).
+    REJECTED_BEFORE = "rejected_before", "An earlier snapshot holds the same content, and it was rejected there."
     ID_CONFLICT = "id_conflict", "Rows of the same declared identity differ in content; none can be trusted."
     DUPLICATE = "duplicate", "The same identity and content was seen before."
     DUPLICATE_CALLS = "duplicate_calls", "The same problem was solved by the same sequence of calls before."

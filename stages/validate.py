@@ -38,7 +38,7 @@ from oresmith.validation.held import Held
 from oresmith.validation.inputs import placed_rows, read_corpus_report, read_decided
 from oresmith.validation.layout import check_files
 from oresmith.validation.page import ConfigShape, Page, render
-from oresmith.validation.versions import version_step
+from oresmith.validation.versions import version_sentence, version_step
 from schemas.corpus import CORPUS_SCHEMA
 from schemas.gx import Bounds, Outcome, run_checkpoint, suites
 
@@ -186,9 +186,11 @@ def encoded(value: object) -> bytes:
 def main() -> None:
     """Check all parameters, then the corpus."""
     end_with_parent()
-    page = run(load_params())
+    params = load_params()
+    page = run(params)
+    sentence = version_sentence(page.version, params.release.version)
     print(f"validate: {page.funnel.read} lines accounted for, {len(page.contracts)} contracts hold")
-    for note in page.notes:
+    for note in [*page.notes, *filter(None, [sentence])]:
         print(f"  {note}")
 
 

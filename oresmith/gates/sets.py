@@ -29,6 +29,8 @@ def decide_snapshot(rows: pl.DataFrame, seen: pl.DataFrame, gate: Gate) -> pl.Da
     """
     rows = _in_place_order(rows)
     rows = _mark(rows, _conflicting(rows, seen), Reason.ID_CONFLICT)
+    if gate.rejected_before == "reject":
+        rows = _mark(rows, _open(rows) & _rejected_before(rows, seen), Reason.REJECTED_BEFORE)
     rows = _mark(rows, _open(rows) & _repeated(rows, seen, ["trajectory_id"]), Reason.DUPLICATE)
     if gate.unanimity_min_validators:
         rows = _unanimity(rows, seen, gate.unanimity_min_validators)
@@ -63,6 +65,12 @@ def _conflicting(rows: pl.DataFrame, seen: pl.DataFrame) -> pl.Series:
     pairs = pl.concat([rows.select("identity", "content"), seen.select("identity", "content")])
     several = pairs.group_by("identity").agg(pl.col("content").n_unique().alias("n")).filter(pl.col("n") > 1)
     return rows["identity"].is_in(several["identity"].implode())
+
+
+def _rejected_before(rows: pl.DataFrame, seen: pl.DataFrame) -> pl.Series:
+    """Rows whose content stands rejected in an earlier snapshot and accepted in none."""
+    fates = seen.group_by("content").agg(pl.col("accepted").any())
+    return rows["content"].is_in(fates.filter(~pl.col("accepted"))["content"].implode())
 
 
 def _repeated(rows: pl.DataFrame, seen: pl.DataFrame, keys: list[str]) -> pl.Series:

@@ -72,6 +72,15 @@ class VersionStep(msgspec.Struct, frozen=True):
     """Least version that the rule allows; None before the first release, where any may be chosen."""
 
 
+def version_sentence(step: VersionStep, version: str) -> str | None:
+    """What a user is told of the version at hand; None where nothing was released before."""
+    if step.least is None:
+        return None
+    changed = ", ".join(f"{count} rows {kind}" for kind, count in step.changes.items() if count) or "no row changed"
+    verdict = "allowed" if parse_version(version) >= parse_version(step.least) else "TOO LOW: raise release.version"
+    return f"after {step.previous} ({changed}) the least version is {step.least}; {version} is {verdict}"
+
+
 def parse_version(text: str) -> tuple[int, int, int]:
     """The three numbers of "X.Y.Z" (semver.org without pre-release and build parts, no leading zeros).
 

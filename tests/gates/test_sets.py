@@ -77,6 +77,13 @@ def test_a_newcomer_is_rejected_and_the_accepted_row_stays():
     assert result["s2", "a.jsonl", 3] == ["not_unanimous"]
 
 
+def test_new_metadata_makes_no_rejected_row_better():
+    old = good(1, content=sha("c"), judge_quality=0.1)
+    new = good(1, snapshot="s2", content=sha("c"), judge_status="missing", judge_quality=None)
+    assert decided([old], [new])["s2", "a.jsonl", 1] == ["rejected_before"]
+    assert decided([old], [new], gate=Gate(rejected_before="pass"))["s2", "a.jsonl", 1] == []
+
+
 rows_of = st.lists(
     st.tuples(
         st.sampled_from(["p", "q"]),

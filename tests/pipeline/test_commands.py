@@ -5,9 +5,10 @@ import json
 import subprocess
 import sys
 
+import polars as pl
 import pytest
 
-from tests.pipeline.project import DEMO, Project, environment
+from tests.pipeline.project import DEMO, STAGES, Project, environment
 from tests.shared import ALL, CATALOGUE, PROBLEMS, REFERENCE, SN15, needs_shared
 
 KEYS = {"rows", "readable", "unreadable", "formats", "statuses", "origin", "provenance", "reasons"}
@@ -72,18 +73,27 @@ def test_rescore_refuses_a_catalogue_without_gold_products_and_writes_nothing(tm
     assert not out.exists()
 
 
-def test_export_gives_back_what_the_gates_accepted(tmp_path):
+def test_export_gives_what_is_published_and_nothing_that_is_held_out(tmp_path):
     project = Project(tmp_path)
     project.add_snapshot("demo")
     project.write_params(evidence={"tokenizer": "none"})
-    project.run()
-    report = json.loads((tmp_path / "data/gate/report.json").read_text())
+    shares = {"heldout_share": 0.2, "dev_share": 0.2, "held_out": "2026-05-02"}
+    project.write_params(split=shares)
+    project.run(*STAGES, "cluster", "split", "corpus")
+    report = json.loads((tmp_path / "data/corpus/report.json").read_text())
+    assert report["withheld"]
+    held = tmp_path / "held.jsonl"
+    paths = sorted((tmp_path / "data/corpus/heldout_gold").glob("*.parquet"))
+    queries = pl.concat([pl.read_parquet(path) for path in paths])["query"].to_list()
+    held.write_text("".join(json.dumps({"query": query}) + "\n" for query in queries))
     for target in ("openai-messages", "atif"):
         out = tmp_path / f"{target}.jsonl"
         done = oresmith("export", "--out", out, "--format", target, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         rows = [json.loads(line) for line in out.open()]
-        assert len(rows) == report["kept"]
+        assert len(rows) == report["trained"]
+        leaks = oresmith("leakage", "check", "--train", out, "--heldout", held, cwd=tmp_path)
+        assert leaks.returncode == 0, leaks.stdout
         again = inspected(out)
         assert again["formats"] == {target: len(rows)}
     rows = [json.loads(line) for line in (tmp_path / "openai-messages.jsonl").open()]
@@ -92,8 +102,8 @@ def test_export_gives_back_what_the_gates_accepted(tmp_path):
         assert len({call["id"] for call in calls}) == len(calls) > 0
         assert all(isinstance(call["function"]["arguments"], str) for call in calls)
         assert all("function" in tool for tool in row["tools"])
-    funnel = oresmith("funnel", "--json", cwd=tmp_path)
-    assert json.loads(funnel.stdout)["accepted"] == len(rows)
+    funnel = json.loads(oresmith("funnel", "--json", cwd=tmp_path).stdout)
+    assert funnel["corpus"]["withheld"] == report["withheld"]
 
 
 @needs_shared

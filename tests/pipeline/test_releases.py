@@ -1,6 +1,7 @@
 """Two releases: the second appends a snapshot and opens a new held-out pool; nothing of the first one moves."""
 
 import json
+import shutil
 
 import polars as pl
 import pytest
@@ -43,6 +44,7 @@ def released(tmp_path_factory):
     first = project.tree()
     tables = {name: pl.read_parquet(project.root / f"data/{name}.parquet") for name in ("split/assignments",)}
     ledger.write_bytes((project.root / "data/split/ledger.next.jsonl").read_bytes())
+    shutil.copytree(project.root / "data/audit/certificate", project.root / "releases/0.1.0")
     world = other_world()
     source = project.add_lines(
         "june", {"a.jsonl": world["traces"]}, problems="problems.jsonl", catalogue="catalogue.jsonl"
@@ -75,6 +77,19 @@ def test_shards_of_the_first_release_keep_their_bytes(released):
     shards = {name: sha for name, sha in first.items() if name.startswith("data/corpus/") and name.endswith(".parquet")}
     assert shards
     assert {name: now.get(name) for name in shards} == shards
+
+
+def test_the_run_says_whether_the_version_is_high_enough(released):
+    project, _, _ = released
+    done = project.stage("validate")
+    assert "after 0.1.0" in done.stdout and "0.2.0 is allowed" in done.stdout
+    project.params["release"] = {"version": "0.1.1"}
+    project.write_params()
+    project.run("split", "corpus", "audit")
+    assert "TOO LOW" in project.stage("validate").stdout
+    project.params["release"] = {"version": "0.2.0"}
+    project.write_params()
+    project.run("split", "corpus", "audit", "validate")
 
 
 def test_no_cluster_stands_in_two_pools(released):
