@@ -33,7 +33,7 @@ test: lint
 	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
 test-slow: setup
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -n 2 --dist loadfile -m slow
 
 bench: setup
 	$(BIN)/python -m benchmarks.run

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from oresmith.anyfile import trace_files
+from oresmith.audit.parquetrows import is_parquet, parquet_rows
 from oresmith.audit.products import Touched, touched
 from oresmith.lines.decoding import BadJsonError, decode
 from oresmith.lines.framing import BadLine, read_lines
@@ -41,6 +42,9 @@ def file_rows(paths: Iterable[Path], unreadable: Counter[str]) -> Iterator[FileR
         OresmithError: a path that is not there or cannot be opened.
     """
     for file, name in (found for path in paths for found in trace_files(path)):
+        if is_parquet(file):
+            yield from _of_parquet(file, name, unreadable)
+            continue
         for line in read_lines(file):
             if isinstance(line, BadLine):
                 unreadable[line.reason.value] += 1
@@ -52,6 +56,21 @@ def file_rows(paths: Iterable[Path], unreadable: Counter[str]) -> Iterator[FileR
                 yield from _rows(line.data, source)
             except (BadJsonError, CodecError) as error:
                 unreadable[error.reason.value] += 1
+
+
+def _of_parquet(path: Path, name: str, unreadable: Counter[str]) -> Iterator[FileRow]:
+    for number, row_id, row in parquet_rows(path):
+        place = row_id or f"{name}:{number}"
+        if _is_problem(row):
+            yield _problem_row(row, place)._replace(row_id=place)
+            continue
+        source = Source(snapshot="", file=name, file_sha256="", line=number, offset=0, length=0)
+        try:
+            found = decode_trace(row, Context(source=source, source_name=name, trust_rows=True), source)
+        except CodecError as error:
+            unreadable[error.reason.value] += 1
+            continue
+        yield _trace_row(found, place)._replace(row_id=place)
 
 
 def _rows(data: bytes, source: Source) -> Iterator[FileRow]:

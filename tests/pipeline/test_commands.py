@@ -96,6 +96,9 @@ def test_export_gives_what_is_published_and_nothing_that_is_held_out(tmp_path):
         assert leaks.returncode == 0, leaks.stdout
         again = inspected(out)
         assert again["formats"] == {target: len(rows)}
+    for config, code in (("trajectories", 0), ("sft", 0), ("kto", 0), ("grpo", 0), ("heldout", 1), ("rejects", 2)):
+        done = oresmith("leakage", "check", "--train", tmp_path / "data/corpus" / config, "--heldout", held)
+        assert done.returncode == code, f"{config}: {done.stdout}{done.stderr}"
     rows = [json.loads(line) for line in (tmp_path / "openai-messages.jsonl").open()]
     for row in rows:
         calls = [call for message in row["messages"] for call in message.get("tool_calls") or []]
@@ -104,6 +107,13 @@ def test_export_gives_what_is_published_and_nothing_that_is_held_out(tmp_path):
         assert all("function" in tool for tool in row["tools"])
     funnel = json.loads(oresmith("funnel", "--json", cwd=tmp_path).stdout)
     assert funnel["corpus"]["withheld"] == report["withheld"]
+
+
+@pytest.mark.parametrize("content", [b"PAR1", b"PAR1" + b"x" * 50, b"PAR1" + b"\x00" * 100 + b"PAR1"])
+def test_a_damaged_parquet_file_is_refused(tmp_path, content):
+    (tmp_path / "a.parquet").write_bytes(content)
+    done = oresmith("leakage", "check", "--train", tmp_path / "a.parquet", "--heldout", DEMO / "problems.jsonl")
+    assert done.returncode == 2 and "Traceback" not in done.stderr
 
 
 @needs_shared
