@@ -128,6 +128,26 @@ def export(
 
 
 @app.command()
+def vault(
+    problems: Annotated[list[Path], typer.Option(help="problems that nobody may ever use; may be given again")],
+    secret: Annotated[Path, typer.Option(help="file with a secret of at least 16 bytes; keep it outside git")],
+    out: Annotated[Path, typer.Option(help="the vault: keyed hashes, for split.vault")],
+) -> None:
+    """Turn problems into a never-touch vault: keyed hashes that tell nothing without the secret."""
+    from oresmith.arena.problems import load_problems
+    from oresmith.leakage.clusters import ClusterParams
+    from oresmith.leakage.keys import problem_keys
+    from oresmith.leakage.ledger import states_enough
+    from oresmith.leakage.vault import encode_vault, read_secret
+    from oresmith.stage import write_small
+
+    keys = [problem_keys(problem) for problem in load_problems(*problems)]
+    text = encode_vault(((one, states_enough(one, ClusterParams())) for one in keys), read_secret(secret))
+    write_small(out, text.encode("ascii"))
+    print(f"{len(keys)} problems in {out}")
+
+
+@app.command()
 def params() -> None:
     """Check params.yaml and print every parameter in force, defaults included."""
     import yaml
