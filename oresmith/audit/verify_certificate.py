@@ -321,7 +321,8 @@ class Checker:
             rows = sum(split["rows"] for split in counts.get(config, {}).values())
             if rows != number:
                 self._fail("accounts", config, f"holds {rows} rows, the accounts of the input files say {number}")
-        return f"{read} lines read are {json.dumps(total)} and withheld rows"
+        parts = ", ".join(f"{number} {config}" for config, number in total.items())
+        return f"{read} lines read = {parts}, {read - sum(total.values())} withheld"
 
     def continues(self, earlier: Path) -> str:
         """This ledger begins with the whole ledger of an earlier release: no assignment of it has changed."""
