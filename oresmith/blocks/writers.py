@@ -104,11 +104,11 @@ class TrajectoryReader(PipelineStep):  # type: ignore[misc]
         path = self._path(rank)
         for line in read_lines(path, _OWN_FILES):
             if isinstance(line, BadLine):
-                raise _damaged(path, line.number, f"{line.reason.value} {line.detail}")
+                raise damaged(path, line.number, f"{line.reason.value} {line.detail}")
             try:
                 trajectory = decoder.decode(line.data)
             except (msgspec.MsgspecError, RecursionError) as error:
-                raise _damaged(path, line.number, str(error)) from error
+                raise damaged(path, line.number, str(error)) from error
             account = self.accounts.file(rank, trajectory.source)
             account.read += 1
             account.forwarded += 1
@@ -204,7 +204,8 @@ def _other_columns(path: Path, row: str, differing: set[str]) -> OresmithError:
     )
 
 
-def _damaged(path: Path, number: int, detail: str) -> OresmithError:
+def damaged(path: Path, number: int, detail: str) -> OresmithError:
+    """The refusal of a line of an earlier stage's trajectories that cannot be read."""
     return OresmithError(
         "a file of an earlier stage is damaged",
         where=f"{path}:{number}",

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from datatrove.data import Document
 from datatrove.pipeline.base import PipelineStep
 
+from oresmith.blocks.writers import damaged
 from oresmith.corpus.guard import touched
 from oresmith.corpus.plan import KTO, MEASURED, SUBTASK
 from oresmith.corpus.problems import read_columns
@@ -131,14 +132,14 @@ class WantedReader(PipelineStep):  # type: ignore[misc]
             if facts is None:
                 break
             if isinstance(line, BadLine):
-                raise _damaged(shard.path, line.number, line.reason.value)
+                raise damaged(shard.path, line.number, line.reason.value)
             try:
                 place = peek(line.data).source
                 if (place.file, place.line) != (facts["file"], facts["line"]):
                     continue
                 trajectory = decode(line.data)
             except (msgspec.MsgspecError, RecursionError) as error:
-                raise _damaged(shard.path, line.number, str(error)) from error
+                raise damaged(shard.path, line.number, str(error)) from error
             found = dialogue(trajectory, self.renderer)
             identity = trajectory.trajectory_id
             metadata = {"trajectory": trajectory, "dialogue": found, "facts": facts}
@@ -238,13 +239,3 @@ def _plan_rows(path: Path) -> Iterator[dict[str, Any]]:
 def _parts(document: Document) -> tuple[Trajectory, Dialogue, dict[str, Any]]:
     found = document.metadata
     return found["trajectory"], found["dialogue"], found["facts"]
-
-
-def _damaged(path: Path, number: int, detail: str) -> OresmithError:
-    return OresmithError(
-        "a file of an earlier stage is damaged",
-        where=f"{path}:{number}",
-        expected="trajectories as this version writes them",
-        got=detail[:300],
-        todo="run the stage that wrote it again",
-    )

@@ -1,8 +1,5 @@
 """The real inputs, where a checkout has them beside it."""
 
-from pathlib import Path
+from tests.shared import SHARED, needs_shared
 
-import pytest
-
-SHARED = Path(__file__).parents[2].parent / "shared" / "data"
-needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the real inputs in ../shared/data are not here")
+__all__ = ["SHARED", "needs_shared"]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import strategies as st
 
 from oresmith.records import Problem
-
-SHARED = Path(__file__).parents[2].parent / "shared" / "data"
-needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the real inputs in ../shared/data are not here")
+from tests.shared import SHARED, needs_shared  # noqa: F401  re-exported to the tests beside it
 
 VOUCHER = {
     "voucher_type": "platform",
