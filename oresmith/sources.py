@@ -12,48 +12,15 @@ from typing import Protocol
 
 import msgspec
 
-from oresmith.declaration import Declaration, TimeRange, read_declaration
+from oresmith.declaration import Declaration, read_declaration
 from oresmith.errors import SnapshotError
+from oresmith.frozen import SNAPSHOT_SCHEMA, Frozen, StoredFile
 from oresmith.params import Snapshot
 from oresmith.records import Provenance
 
-SNAPSHOT_SCHEMA = "oresmith.snapshot/1"
 CHUNK = 1 << 20
 SUFFIXES = (".jsonl", ".json", ".gz", ".zst")
 """Kept on stored names, so that a person can open them; readers go by magic bytes."""
-
-
-class StoredFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One file of a frozen snapshot."""
-
-    file: str
-    """Path relative to the source, as data."""
-    stored: str
-    """Path inside the frozen directory, of our making."""
-    bytes: int
-    sha256: str
-    provenance: Provenance = Provenance()
-
-
-class Frozen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`snapshot.json`: the frozen snapshot's description."""
-
-    schema: str
-    name: str
-    source: str
-    licence: str
-    time_range: TimeRange
-    versions: dict[str, str]
-    files: list[StoredFile]
-    problems: StoredFile | None
-    catalogue: StoredFile | None
-    judgements: StoredFile | None
-    pool: str | None
-    """The source's wish for its problems."""
-    trust_rows: bool = False
-    """Left out where false, so that the hash of a snapshot without it stays what it was."""
-    tree_sha256: str
-    """sha256 over everything above; what `snapshots[].sha256` pins."""
 
 
 class TraceSource(Protocol):
@@ -102,9 +69,7 @@ class FilesSource:
         if self.root.is_file():
             return [(self.root.name, self.root)]
         own = {self.yaml.resolve()}
-        for name in (self._declared.problems, self._declared.catalogue, self._declared.judgements):
-            if name is not None:
-                own.add((self.yaml.parent / name).resolve())
+        own |= {(self.yaml.parent / name).resolve() for _, name in _beside(self._declared) if name is not None}
         chosen = [path for path in self._matches() if path.resolve() not in own and not path.is_dir()]
         for path in chosen:
             _check_regular(path, self.root)
@@ -153,8 +118,22 @@ def _check_inside(path: Path, root: Path, where: str) -> None:
         )
 
 
-def open_source(entry: Snapshot) -> TraceSource:
-    """The source that the entry names; each kind of source is one class."""
+def open_source(entry: Snapshot, scratch: Path, workers: int = 1) -> TraceSource:
+    """The source that the entry names.
+
+    Args:
+        entry: the snapshot's entry in the parameters.
+        scratch: a directory for what a source has to make or fetch first; an arena plays its days there.
+        workers: processes that may do so at once; they change no byte.
+
+    Raises:
+        OresmithError: what the source needs is missing or wrong.
+    """
+    if entry.source == "arena":
+        from oresmith.recording import record
+
+        made = record(entry, scratch / "source", workers=workers, scratch=scratch / "play")
+        entry = msgspec.structs.replace(entry, path=str(made), provenance=str(made / "provenance.yaml"))
     return FilesSource(entry)
 
 
@@ -192,11 +171,7 @@ def freeze(entry: Snapshot, source: TraceSource, target: Path) -> Frozen:
     ]
     extras = {
         kind: _store(name, source.beside(name), target, kind, Provenance()) if name else None
-        for kind, name in (
-            ("problems", declared.problems),
-            ("catalogue", declared.catalogue),
-            ("judgements", declared.judgements),
-        )
+        for kind, name in _beside(declared)
     }
     frozen = Frozen(
         schema=SNAPSHOT_SCHEMA,
@@ -223,12 +198,9 @@ def freeze(entry: Snapshot, source: TraceSource, target: Path) -> Frozen:
     return msgspec.structs.replace(frozen, tree_sha256=tree)
 
 
-def read_frozen(directory: Path) -> Frozen:
-    """Read `snapshot.json` of a frozen snapshot."""
-    try:
-        return msgspec.json.decode((directory / "snapshot.json").read_bytes(), type=Frozen)
-    except (OSError, msgspec.DecodeError) as error:
-        raise SnapshotError("the frozen snapshot cannot be read", where=str(directory), got=str(error)[:300]) from error
+def _beside(declared: Declaration) -> list[tuple[str, str | None]]:
+    """The files beside the traces that a declaration can name: field of `Frozen`, name."""
+    return [(kind, getattr(declared, kind)) for kind in ("problems", "catalogue", "judgements", "witness", "truth")]
 
 
 def _store(name: str, path: Path, target: Path, stem: str, provenance: Provenance) -> StoredFile:

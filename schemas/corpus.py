@@ -133,15 +133,15 @@ REJECTED = "rejected"
 def arrow_schema(config: str) -> pa.Schema:
     """The schema of a config's files, with its version and the features that `datasets` reads."""
     columns = CONFIGS[config]
-    features = {"info": {"features": {name: _feature(kind) for name, kind in columns.items()}}}
+    features = {"info": {"features": {name: feature_of(kind) for name, kind in columns.items()}}}
     metadata = {"schema": CORPUS_SCHEMA, "config": config, "huggingface": json.dumps(features)}
     return pa.schema(list(columns.items()), metadata=metadata)
 
 
-def _feature(kind: pa.DataType) -> dict[str, Any]:
+def feature_of(kind: pa.DataType) -> dict[str, Any]:
     """A type as `datasets.Features` writes it into the schema."""
     if kind == _JSON:
         return {"_type": "Json"}
     if pa.types.is_list(kind):
-        return {"feature": _feature(kind.value_type), "_type": "List"}
+        return {"feature": feature_of(kind.value_type), "_type": "List"}
     return {"dtype": "float64" if kind == _REAL else str(kind), "_type": "Value"}

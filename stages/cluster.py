@@ -19,9 +19,10 @@ import pyarrow.parquet as pq
 from oresmith.blocks.atomic import stage_output
 from oresmith.blocks.lifeline import end_with_parent
 from oresmith.leakage.clusters import ClusterParams, ClusterReport, Clusters, GivenPair, cluster, extend
-from oresmith.leakage.embeddings import EmbeddedPairs, embedding_pairs, load_encoder
+from oresmith.leakage.embeddings import EmbeddedPairs, embedding_pairs
 from oresmith.leakage.neardup import NearParams
 from oresmith.leakage.universe import Known, Universe
+from oresmith.minilm import load_encoder
 from oresmith.params import Cluster, Params, load_params
 from oresmith.records import Problem
 from oresmith.stage import DATA, builtins, guarded, write_metrics
@@ -77,7 +78,7 @@ def embed(batches: list[list[Problem]], params: Cluster) -> EmbeddedPairs | None
     """
     if params.embedding == "none":
         return None
-    return embedding_pairs(batches, load_encoder(), params.embedding_min)
+    return embedding_pairs(batches, load_encoder("cluster.embedding"), params.embedding_min)
 
 
 def embedding_summary(embedded: EmbeddedPairs | None) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """Stage `evidence`: what is known of each trajectory of one snapshot; facts, no thresholds.
 
-Reads data/normalize/NAME/ and the problems and catalogue of data/snapshots/NAME/; chains reader -> signals -> table.
+Reads data/normalize/NAME/ and problems, catalogue and witness of data/snapshots/NAME/; chains reader -> signals ->
+table.
 Writes data/evidence/NAME/ (table/, report.json) and metrics/evidence-NAME.json.
 Exit codes: 0, 2 for a refusal (a catalogue that lacks gold products, a damaged input, disk full).
 Example: python -m stages.evidence demo
@@ -13,19 +14,23 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 
+from oresmith.arena.titles import titling
+from oresmith.arena.witness import Witness, load_witness
 from oresmith.blocks.accounts import Accounts, check_accounts
 from oresmith.blocks.atomic import Staged, stage_output
 from oresmith.blocks.execute import run_pipeline
 from oresmith.blocks.lifeline import end_with_parent
 from oresmith.blocks.steps import facts_of, signal_steps
 from oresmith.blocks.writers import ParquetTableWriter, TrajectoryReader
-from oresmith.evidence.outcome import Wanted, World, load_world
+from oresmith.evidence.outcome import Wanted, World, load_world, reward_titles
 from oresmith.evidence.signals import build_signals
-from oresmith.params import Params, load_params
+from oresmith.frozen import read_frozen
+from oresmith.params import Evidence, Params, load_params
+from oresmith.records import Problem
 from oresmith.report import StageReport, check_chain, make_report, read_report, write_report
-from oresmith.sources import read_frozen
 from oresmith.stage import DATA, argument, builtins, guarded, selected, workers, write_metrics
 from schemas.check import check_table
 from schemas.evidence import ARROW, EVIDENCE_SCHEMA, EvidenceTable
@@ -34,7 +39,7 @@ from schemas.evidence import ARROW, EVIDENCE_SCHEMA, EvidenceTable
 def run(params: Params, name: str) -> StageReport:
     """Compute the evidence of one snapshot and publish it whole."""
     normalized = DATA / "normalize" / name
-    world = world_of(name, normalized)
+    world = world_of(name, normalized, params.evidence)
     with stage_output(
         DATA / "evidence" / name,
         f"evidence-{name}",
@@ -46,7 +51,7 @@ def run(params: Params, name: str) -> StageReport:
         reader = TrajectoryReader(normalized / "trajectories", accounts)
         pipeline = [
             reader,
-            *signal_steps(build_signals(params.evidence, world)),
+            *signal_steps(build_signals(params.evidence, world, witness=witness_of(name))),
             ParquetTableWriter(staged.path / "table", ARROW, facts_of, accounts=accounts),
         ]
         run_pipeline(
@@ -61,7 +66,7 @@ def run(params: Params, name: str) -> StageReport:
     return report
 
 
-def world_of(name: str, normalized: Path) -> World:
+def world_of(name: str, normalized: Path, asked: Evidence | None = None) -> World:
     """The problems and the products that this snapshot's trajectories are scored with."""
     snapshot = DATA / "snapshots" / name
     frozen = read_frozen(snapshot)
@@ -72,7 +77,16 @@ def world_of(name: str, normalized: Path) -> World:
     problems, catalogue = (
         snapshot / stored.stored if stored else None for stored in (frozen.problems, frozen.catalogue)
     )
-    return load_world(problems, catalogue, wanted)
+    titles = titling(asked.title_model, asked.title_min, "evidence.title_model") if asked else None
+    for own in index["own_problem"].drop_nulls().unique().to_list() if titles else []:
+        wanted.titles.update(reward_titles(msgspec.json.decode(own, type=Problem)))
+    return load_world(problems, catalogue, wanted, titles)
+
+
+def witness_of(name: str) -> Witness | None:
+    """The arena server's own request log, where the snapshot carries one."""
+    stored = read_frozen(DATA / "snapshots" / name).witness
+    return load_witness(DATA / "snapshots" / name / stored.stored) if stored else None
 
 
 def finish(staged: Staged, name: str, shards: int, earlier: StageReport) -> tuple[StageReport, pl.DataFrame]:

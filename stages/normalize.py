@@ -24,12 +24,12 @@ from oresmith.blocks.rejects import RejectWriter
 from oresmith.blocks.steps import TraceDecoder
 from oresmith.blocks.writers import ParquetTableWriter, TrajectoryWriter
 from oresmith.errors import SnapshotError
+from oresmith.frozen import Frozen, read_frozen
 from oresmith.judgements import read_judgements
 from oresmith.lines.framing import Limits
 from oresmith.params import Normalize, Params, load_params
 from oresmith.records import TRAJECTORY_SCHEMA, Source, Trajectory
 from oresmith.report import StageReport, make_report, write_report
-from oresmith.sources import Frozen, read_frozen
 from oresmith.stage import DATA, argument, builtins, guarded, selected, workers, write_metrics
 from oresmith.traces import Context
 from oresmith.traces.detect import KNOWN

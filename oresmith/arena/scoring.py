@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oresmith.arena.catalogue import Product
 from oresmith.arena.scoring_items import (
     Item,
     TitleRule,
-    TitleSimilarity,
     judge_item,
     shop_count,
     total_price,
@@ -24,7 +23,19 @@ from oresmith.arena.scoring_steps import (
 )
 from oresmith.records import Problem, Record
 
-__all__ = ["SCORER", "Score", "ScoreError", "TitleSimilarity", "recommended_ids", "score", "score_envelope"]
+__all__ = [
+    "SCORER",
+    "Said",
+    "Score",
+    "ScoreError",
+    "TitleRule",
+    "read_dialogue",
+    "recommended_ids",
+    "score",
+    "score_envelope",
+    "score_said",
+    "scorer_name",
+]
 
 SCORER = "oresmith-strict/1"
 """Name and version of the scorer; a change that can change a score changes the version."""
@@ -32,7 +43,7 @@ SCORER = "oresmith-strict/1"
 _EXTRA = {"shop": "shop", "voucher": "budget"}
 """Category -> the key that it adds to the score, which success needs as well; product adds none."""
 
-_SHAPE_FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+SHAPE_FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What reading a dialogue, a product or a reward of the wrong shape can raise."""
 
 
@@ -40,7 +51,7 @@ class Score(Record, frozen=True):
     """The outcome of one trajectory."""
 
     scorer: str
-    """Name and version; with title similarity also its threshold, because the scores then differ."""
+    """See `scorer_name`."""
     score: dict[str, float]
     """length, format and, where an item could be judged, product, gt, rule, title, price, service, "sku & attrs" (all
     0 to 1), plus `shop` or `budget` (0 or 1). An absent key counts as 0."""
@@ -52,8 +63,7 @@ def score(
     dialogue: object,
     products: Mapping[str, Product],
     *,
-    title_similarity: TitleSimilarity | None = None,
-    title_threshold: float = 0.7,
+    titles: TitleRule | None = None,
 ) -> Score:
     """Score a raw SN15 dialogue.
 
@@ -61,39 +71,77 @@ def score(
         problem: with category, reward and, for vouchers, voucher.
         dialogue: the list of steps as logged, of whatever shape. No step at all scores 0.
         products: by id; an id that is not in it does not exist.
-        title_similarity: judges the title of a product that is not the gold one; None (as where no embedding model
-            is at hand) leaves that title uncounted.
-        title_threshold: least similarity that counts as met (0.7 on SN15, 0.5 in ShoppingBench).
+        titles: judges the title of a product that is not the gold one; None (as where no embedding model is at
+            hand) leaves that title uncounted.
 
     Errors: ScoreError, and no other, where ORO's scorer raises.
     """
+    _category(problem)
+    return score_said(problem, read_dialogue(dialogue), products, titles=titles)
+
+
+class Said(Record, frozen=True):
+    """What a dialogue comes to before it is held against a problem."""
+
+    length: float = 0.0
+    format: float = 0.0
+    ids: tuple[str, ...] = ()
+    """Of the last recommendation."""
+
+
+def read_dialogue(dialogue: object) -> Said:
+    """The first half of `score`, which needs neither problem nor products. Errors: ScoreError."""
+    if not isinstance(dialogue, list):
+        raise ScoreError("there is no dialogue to score", expected="a list of steps")
+    try:
+        length, form = length_score(dialogue), format_score(dialogue)
+        return Said(length=length, format=form, ids=tuple(recommended_ids(last_recommendation(dialogue))))
+    except SHAPE_FAULTS as error:
+        raise _malformed(error) from error
+
+
+def score_said(
+    problem: Problem, said: Said, products: Mapping[str, Product], *, titles: TitleRule | None = None
+) -> Score:
+    """The second half of `score`; arguments and errors as there."""
+    category = _category(problem)
+    values = {"length": said.length, "format": said.format}
+    try:
+        if category == "product":
+            values |= _score_product(problem.reward, said.ids, products, titles)
+        else:
+            values |= _score_several(problem, category, said.ids, products, titles)
+    except SHAPE_FAULTS as error:
+        raise _malformed(error) from error
+    return Score(scorer=scorer_name(titles), score=values, success=_succeeds(category, values))
+
+
+def _category(problem: Problem) -> str:
     category = (problem.category or "").lower()
     if category not in ("product", *_EXTRA) or problem.reward is None:
         raise ScoreError("the problem cannot be scored", expected="category product, shop or voucher, with a reward")
-    if not isinstance(dialogue, list):
-        raise ScoreError("there is no dialogue to score", expected="a list of steps")
-    titles = TitleRule(title_similarity, title_threshold)
-    try:
-        values = {"length": length_score(dialogue), "format": format_score(dialogue)}
-        ids = recommended_ids(last_recommendation(dialogue))
-        if category == "product":
-            values |= _score_product(problem.reward, ids, products, titles)
-        else:
-            values |= _score_several(problem, category, ids, products, titles)
-    except _SHAPE_FAULTS as error:
-        raise ScoreError("a step, reward or product is malformed", got=type(error).__name__) from error
-    name = SCORER if title_similarity is None else f"{SCORER}+title>={title_threshold:g}"
-    return Score(scorer=name, score=values, success=_succeeds(category, values))
+    return category
 
 
-def score_envelope(problem: Problem, dialogue: object, products: Mapping[str, Product]) -> Score:
+def _malformed(error: Exception) -> ScoreError:
+    return ScoreError("a step, reward or product is malformed", got=type(error).__name__)
+
+
+def scorer_name(titles: TitleRule | None = None) -> str:
+    """Name and version of the scorer; with title similarity also its model and threshold, because the scores differ."""
+    return SCORER if titles is None else f"{SCORER}+title({titles.model})>={titles.threshold}"
+
+
+def score_envelope(
+    problem: Problem, dialogue: object, products: Mapping[str, Product], titles: TitleRule | None = None
+) -> Score:
     """Score as the arena does for a logged problem: like `score`, but a dialogue without steps is not scored.
 
     Errors: ScoreError.
     """
     if not dialogue:
         raise ScoreError("there is no dialogue to score", expected="a step at least")
-    return score(problem, dialogue, products)
+    return score(problem, dialogue, products, titles=titles)
 
 
 def _succeeds(category: str, values: dict[str, float]) -> bool:
@@ -103,7 +151,7 @@ def _succeeds(category: str, values: dict[str, float]) -> bool:
 
 
 def _score_product(
-    reward: dict[str, Any], ids: list[str], products: Mapping[str, Product], titles: TitleRule
+    reward: dict[str, Any], ids: Sequence[str], products: Mapping[str, Product], titles: TitleRule | None
 ) -> dict[str, float]:
     """Judge the first id alone; no key at all where there is none or it does not exist."""
     product = products.get(ids[0]) if ids else None
@@ -111,7 +159,7 @@ def _score_product(
 
 
 def _score_several(
-    problem: Problem, category: str, ids: list[str], products: Mapping[str, Product], titles: TitleRule
+    problem: Problem, category: str, ids: Sequence[str], products: Mapping[str, Product], titles: TitleRule | None
 ) -> dict[str, float]:
     """Judge ids against rewards by position; missing ones score 0, ids beyond the rewards are ignored."""
     rewards = problem.reward

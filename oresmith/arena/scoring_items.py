@@ -36,18 +36,25 @@ class Item(NamedTuple):
     gold: bool
     rule: float
     fields: dict[str, float]
-    """Share of met constraints by field: title, price, service, "sku & attrs"."""
+    """Share of met constraints by field: title, price, service, "sku & attrs"; 0 for one that does not count."""
+    stated: tuple[str, ...]
+    """The fields that count, in that order."""
 
 
 class TitleRule(NamedTuple):
-    """How the title of a product that is not the gold one is judged."""
+    """How the title of a product that is not the gold one is judged; without a rule it counts neither for nor against.
 
-    similarity: TitleSimilarity | None = None
-    """None: such a title counts neither for nor against."""
-    threshold: float = 0.7
+    A threshold belongs to its model: SN15 has 0.7 and ShoppingBench 0.5, each for a model of its own.
+    """
+
+    model: str
+    """As it stands in the scorer's name."""
+    threshold: float
+    """Least similarity that counts as met."""
+    similarity: TitleSimilarity
 
 
-def judge_item(product: Product, reward: dict[str, Any], titles: TitleRule) -> Item:
+def judge_item(product: Product, reward: dict[str, Any], titles: TitleRule | None = None) -> Item:
     """Compare a product with a reward: rule 1 for the gold id, else met / stated constraints, 0 if none is stated.
 
     The fields of a gold product are judged like any other's, except the title.
@@ -61,7 +68,8 @@ def judge_item(product: Product, reward: dict[str, Any], titles: TitleRule) -> I
     }
     hits, totals = zip(*tallies.values(), strict=True)
     rule = 1.0 if gold else Tally(sum(hits), sum(totals)).share
-    return Item(gold, rule, {field: tally.share for field, tally in tallies.items()})
+    shares = {field: tally.share for field, tally in tallies.items()}
+    return Item(gold, rule, shares, tuple(field for field, tally in tallies.items() if tally.total))
 
 
 def total_price(products: list[Product]) -> float:
@@ -97,13 +105,13 @@ def stated(value: Any, field: str) -> Any:
     return value
 
 
-def _title(product: Product, reward: dict[str, Any], gold: bool, titles: TitleRule) -> Tally:
+def _title(product: Product, reward: dict[str, Any], gold: bool, titles: TitleRule | None) -> Tally:
     """Every title of the gold product counts as met; another's by similarity, where one can be computed."""
     if "title" not in reward:
         return Tally(0, 0)
     if gold:
         return Tally(len(reward["title"]), len(reward["title"]))
-    if titles.similarity is None:
+    if titles is None:
         return Tally(0, 0)
     title = stated(product.title, "title")
     return _tally([titles.similarity(title, wanted) >= titles.threshold for wanted in reward["title"]])

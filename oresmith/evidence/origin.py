@@ -7,9 +7,11 @@ writes the whole log can write a consistent one, hence the provenance class besi
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Literal
 
+from oresmith.arena.witness import Entry
 from oresmith.evidence.origin_echo import echo, echo_facts
 from oresmith.evidence.origin_facts import CallEcho, EchoFacts, HeadFacts, OriginEvidence, StepLabel
 from oresmith.evidence.origin_log import read_log
@@ -96,7 +98,7 @@ class Origin(Record, frozen=True):
     `provenance:doubt`, `checks:doubt` where they apply, in this order."""
 
 
-def origin_evidence(trajectory: Trajectory) -> OriginEvidence:
+def origin_evidence(trajectory: Trajectory, witness: Mapping[str, Sequence[Entry]] | None = None) -> OriginEvidence:
     """Gather the origin facts of a trajectory of any format.
 
     SN15 is judged by its log. An OpenAI row or a ShoppingBench rollout has none: every call is unknown. An ATIF
@@ -106,6 +108,7 @@ def origin_evidence(trajectory: Trajectory) -> OriginEvidence:
 
     Args:
         trajectory: from any codec; its log may hold values of any JSON type.
+        witness: the arena server's own request log, by session, where the source carries one.
 
     Returns:
         The facts, all of them. Never raises.
@@ -124,7 +127,7 @@ def origin_evidence(trajectory: Trajectory) -> OriginEvidence:
     facts = inference_facts(log)
     own = [call for call in found if not trajectory.steps[call.step].copied_context] if declared else []
     return OriginEvidence(
-        provenance=log_provenance(trajectory),
+        provenance=log_provenance(trajectory, witness),
         has_log=has_log,
         full_text=facts.logged > 0 and facts.with_text == facts.logged,
         calls=found,

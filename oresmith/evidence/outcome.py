@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,8 @@ import msgspec
 
 from oresmith.arena.catalogue import Catalogue, Product, load_catalogue
 from oresmith.arena.problems import ProblemIndex, gold_ids, load_problems
-from oresmith.arena.scoring import SCORER, ScoreError, score_envelope
+from oresmith.arena.scoring import ScoreError, TitleRule, score_envelope, scorer_name
+from oresmith.arena.titles import Titling, title_rule
 from oresmith.errors import OresmithError
 from oresmith.records import Problem, Record, Trajectory
 from oresmith.traces import dialogue_of
@@ -36,8 +37,15 @@ class OutcomeEvidence(Record, frozen=True):
 class World:
     """The problems and products that a set of trajectories is scored with."""
 
-    def __init__(self, problems: ProblemIndex, products: Mapping[str, Product] | None) -> None:
-        self.problems, self.products = problems, products
+    def __init__(
+        self, problems: ProblemIndex, products: Mapping[str, Product] | None, titles: TitleRule | None = None
+    ) -> None:
+        self.problems, self.products, self.titles = problems, products, titles
+
+    @property
+    def scorer(self) -> str:
+        """Name of our scorer, with the model that compares titles where one does."""
+        return scorer_name(self.titles)
 
     def problem_of(self, trajectory: Trajectory) -> Problem:
         """The trajectory's problem with everything the problem file knows of it, else as the trace states it."""
@@ -58,37 +66,60 @@ class Wanted:
     def __init__(self) -> None:
         self.attempts: set[tuple[str | None, str | None]] = set()
         self.ids: set[str] = set()
+        self.titles: set[str] = set()
+        """Of rewards that the trajectories themselves state."""
 
     def add(self, trajectory: Trajectory) -> None:
         """Note one trajectory's problem and recommended ids."""
         self.attempts.add((trajectory.problem.problem_id, trajectory.problem.query))
         self.ids.update(final_ids(trajectory))
+        self.titles.update(reward_titles(trajectory.problem))
 
 
-def load_world(problems: str | Path | None, catalogue: str | Path | None, wanted: Wanted) -> World:
+def load_world(
+    problems: str | Path | None, catalogue: str | Path | None, wanted: Wanted, titling: Titling | None = None
+) -> World:
     """Load the problems and, of the catalogue, only the products that the trajectories can be scored with.
 
     Args:
         problems: path of a problem file, or None.
         catalogue: path of a catalogue, or None.
         wanted: what the trajectories need; a catalogue of millions then costs no more memory than they do.
+        titling: the wish for title similarity; the titles are encoded here, once.
 
     Raises:
-        OresmithError: an unreadable file, or a catalogue that lacks a gold product of a problem that is attempted.
+        OresmithError: a model that is not installed, before any file is read; an unreadable file, or a catalogue that
+            lacks a gold product of a problem that is attempted.
     """
+    encode = titling.encoder() if titling else None
     if problems is None:
         return NOTHING_KNOWN
     index = load_problems(problems)
     if catalogue is None:
         return World(index, None)
     golds: dict[str, str] = {}
+    attempted: list[Problem] = []
     for problem_id, query in sorted(wanted.attempts, key=str):
         problem = index.find(problem_id, query)
         if problem is not None and problem.category != "web":
+            attempted.append(problem)
             golds.update(dict.fromkeys(gold_ids(problem), problem.problem_id or problem.query or ""))
     products = load_catalogue(catalogue, only=wanted.ids | golds.keys())
     check_golds(products, golds, str(catalogue))
-    return World(index, products)
+    if titling is None or encode is None:
+        return World(index, products)
+    # All titles that scoring can compare: those that rewards accept, and those of recommended products.
+    titles = wanted.titles.union(*map(reward_titles, attempted))
+    offered = (products[one].title for one in wanted.ids if one in products)
+    titles.update(title for title in offered if isinstance(title, str))
+    return World(index, products, title_rule(titling, encode, titles))
+
+
+def reward_titles(problem: Problem) -> Iterator[str]:
+    """The titles that a problem's rewards accept; nothing of one that is malformed."""
+    for reward in problem.reward if isinstance(problem.reward, list) else [problem.reward]:
+        stated = reward.get("title") if isinstance(reward, dict) else None
+        yield from (title for title in (stated if isinstance(stated, list) else []) if isinstance(title, str))
 
 
 def check_golds(products: Catalogue, golds: Mapping[str, str], where: str) -> None:
@@ -123,13 +154,13 @@ def outcome(trajectory: Trajectory, world: World) -> OutcomeEvidence:
     dialogue = dialogue_of(trajectory)
     products = world.products
     if not dialogue:
-        return OutcomeEvidence(outcome="failure", source="rescored", scorer=SCORER, error="no dialogue")
+        return OutcomeEvidence(outcome="failure", source="rescored", scorer=world.scorer, error="no dialogue")
     unresolved = sum(product_id not in products for product_id in final_ids(trajectory))
     try:
-        result = score_envelope(problem, dialogue, products)
+        result = score_envelope(problem, dialogue, products, world.titles)
     except ScoreError as error:
         return OutcomeEvidence(
-            outcome="unknown", source="rescored", scorer=SCORER, error=error.what, unresolved=unresolved
+            outcome="unknown", source="rescored", scorer=world.scorer, error=error.what, unresolved=unresolved
         )
     return OutcomeEvidence(
         outcome="success" if result.success else "failure",

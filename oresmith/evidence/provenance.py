@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
+from oresmith.arena.witness import Entry
+from oresmith.evidence.witnessed import confirmed
 from oresmith.records import Format, Record, Trajectory
 
 RUNTIME_KIND = "summary"
@@ -15,7 +18,8 @@ class ProvenanceClass(StrEnum):
     """Classes, strongest first."""
 
     SERVER_VERIFIED = "server-verified"
-    """Confirmed by the environment's own signed record. No format read so far carries one."""
+    """Bears every mark of the runtime, and equals the arena server's own record of the session, which no agent can
+    write. No SN15 trace comes with one."""
     RUNTIME_WRITTEN = "runtime-written"
     """Bears every mark of the sandbox runtime and none of an agent's journal."""
     AGENT_WRITTEN = "agent-written"
@@ -40,16 +44,17 @@ class LogProvenance(Record, frozen=True):
     """The log is not a list of objects in each step, which the runtime always writes."""
 
 
-def log_provenance(trajectory: Trajectory) -> LogProvenance:
+def log_provenance(trajectory: Trajectory, witness: Mapping[str, Sequence[Entry]] | None = None) -> LogProvenance:
     """Judge who wrote the call log.
 
     One mark of an agent's journal is enough for `agent-written`: an agent that writes part of the log can write all of
     it. Formats other than SN15's are `absent`: an OpenAI row and a ShoppingBench rollout hold no log, and whatever an
     ATIF document says of its calls was written by the harness that also wrote the steps, so nothing in it is a second
-    witness (`server-verified` waits for a signed one).
+    witness. A witness makes no class worse, and an agent's journal stays one even where it tells the truth.
 
     Args:
         trajectory: any trajectory.
+        witness: the arena server's own request log, by session, where the source carries one.
 
     Returns:
         Class and counts. Never raises.
@@ -65,6 +70,8 @@ def log_provenance(trajectory: Trajectory) -> LogProvenance:
         kind = ProvenanceClass.AGENT_WRITTEN
     else:
         kind = ProvenanceClass.RUNTIME_WRITTEN if log else ProvenanceClass.ABSENT
+    if kind is ProvenanceClass.RUNTIME_WRITTEN and witness is not None and confirmed(trajectory, witness):
+        kind = ProvenanceClass.SERVER_VERIFIED
     return LogProvenance(
         kind=kind,
         entries=len(log),

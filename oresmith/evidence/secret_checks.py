@@ -19,10 +19,12 @@ _CLASSES = (re.compile("[a-z]"), re.compile("[A-Z]"), re.compile("[0-9]"))
 _LEAST_DISTINCT = 8
 _BASE58 = {letter: place for place, letter in enumerate("123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz")}
 _WORD = re.compile("[a-z]+")
+_BETWEEN = re.compile(r"[\s\d]+")
 _SEED_SIZES = (24, 21, 18, 15, 12)
 _TWELVE = b"\1" * _SEED_SIZES[-1]
-_LEAST_WORDS = 6
-"""Distinct words of a seed phrase; fewer never happen by chance, only in examples such as eleven times `abandon`."""
+_LEAST_WORDS = 10
+"""Distinct words of a seed phrase: of 12 drawn, fewer come once in 100,000. Lists of options (size, inch, color, gold,
+size, ..) repeat theirs, and one window in 16 has a right sum by chance."""
 _FILE_ENDINGS = frozenset("png jpg jpeg gif svg webp bmp ico css js ts py json html htm mp mk".split())
 _VERSIONED = re.compile(r"(?i)(?:version|ver|android|ios|firmware|bluetooth|chrome|windows|build|release)[ .:]{0,3}\Z")
 _RESERVED = re.compile(r"(?i)(?:^|[@.])(?:example\.(?:com|net|org)|test|invalid|example|localhost|local)$")
@@ -117,7 +119,7 @@ def seed_words() -> dict[str, int]:
 
 
 def seed_words_in_a_row(text: str) -> bool:
-    """Whether 12 lower-case words of the list follow one another, whatever stands between them."""
+    """Whether 12 lower-case words of the list follow one another, whatever stands between them: the quick question."""
     known = map(seed_words().__contains__, _WORD.findall(text))
     return _TWELVE in bytes(known)
 
@@ -145,15 +147,26 @@ def labelled_seed(text: str, start: int, end: int) -> Span | None:
 
 
 def _seed_runs(text: str, start: int, end: int) -> list[list[tuple[int, int, int]]]:
-    """Stretches of 12 words or more that are all in the list: start, end and number of each word."""
-    known, runs, run = seed_words(), [], []
+    """Stretches of 12 words or more that are all in the list: start, end and number of each word.
+
+    What stands between them must stay the same, numbers and the kind of white space aside: a phrase is a list, numbered
+    or not, while "blade material: high carbon; blade length: 8 inch" is a product's facts.
+    """
+    known, joint = seed_words(), ""
+    runs: list[list[tuple[int, int, int]]] = []
+    run: list[tuple[int, int, int]] = []
     for match in _WORD.finditer(text, start, end):
         number = known.get(match.group())
-        if number is not None:
-            run.append((*match.span(), number))
+        if number is None:
+            runs.append(run)
+            run = []
             continue
-        runs.append(run)
-        run = []
+        before = _BETWEEN.sub(" ", text[run[-1][1] : match.start()]) if run else ""
+        if len(run) > 1 and before != joint:
+            runs.append(run)
+            run = run[-1:]
+        joint = before
+        run.append((*match.span(), number))
     return [run for run in [*runs, run] if len(run) >= _SEED_SIZES[-1]]
 
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from oresmith.arena.witness import Witness
 from oresmith.errors import OresmithError
 from oresmith.evidence.calls import calls
 from oresmith.evidence.injection import find_injections
@@ -139,12 +140,12 @@ class Origin:
 
     name = "origin"
 
-    def __init__(self, rule: OriginRule) -> None:
-        self.rule = rule
+    def __init__(self, rule: OriginRule, witness: Witness | None = None) -> None:
+        self.rule, self.witness = rule, witness
 
     def facts(self, trajectory: Trajectory) -> Facts:
         """Label, votes, labels a step, all facts as JSON, and the provenance class."""
-        evidence = origin_evidence(trajectory)
+        evidence = origin_evidence(trajectory, self.witness)
         verdict = judge_origin(evidence, self.rule)
         return {
             "origin": verdict.label.value,
@@ -263,19 +264,22 @@ class Findings:
         }
 
 
-def build_signals(params: Evidence, world: World, *, tokens_required: bool = True) -> list[Signal]:
+def build_signals(
+    params: Evidence, world: World, *, witness: Witness | None = None, tokens_required: bool = True
+) -> list[Signal]:
     """All signals, in the order in which they run.
 
     Args:
         params: of the evidence stage.
         world: problems and products to score with.
+        witness: the arena server's own request log, where the snapshot carries one.
         tokens_required: refuse where the named tokenizer is missing; else the length reads "not computed".
     """
     rule = OriginRule(echo_min=params.echo_min, head_min=params.head_min)
     return [
         Place(world),
         Outcome(world),
-        Origin(rule),
+        Origin(rule, witness),
         Judge(),
         Structure(),
         Calls(),

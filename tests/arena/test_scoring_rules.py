@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from oresmith.arena.scoring import SCORER, Score, ScoreError, recommended_ids, score, score_envelope
+from oresmith.arena.scoring import SCORER, Score, ScoreError, TitleRule, recommended_ids, score, score_envelope
 from oresmith.arena.scoring_steps import last_recommendation, step_format
 from oresmith.records import Problem
 from tests.arena.build import (
@@ -203,12 +203,11 @@ class TestProduct:
             problem,
             finish("other"),
             by_id(product("other", title="Mug", service=["COD"])),
-            title_similarity=lambda title, wanted: 0.75 if title == wanted else 0.1,
-            title_threshold=threshold,
+            titles=TitleRule("some-model", threshold, lambda title, wanted: 0.75 if title == wanted else 0.1),
         )
         assert got.score["title"] == (0.5 if threshold == 0.7 else 0)
         assert got.score["rule"] == (2 / 3 if threshold == 0.7 else 1 / 3)
-        assert got.scorer == f"{SCORER}+title>={threshold}"
+        assert got.scorer == f"{SCORER}+title(some-model)>={threshold}"
 
 
 class TestShop:

@@ -20,10 +20,10 @@ from oresmith.blocks.accounts import Accounts
 from oresmith.blocks.writers import TrajectoryReader
 from oresmith.corpus.account import CorpusReport
 from oresmith.corpus.shards import corpus_files
+from oresmith.frozen import read_frozen
 from oresmith.leakage.keys import problem_keys
 from oresmith.params import load_params
 from oresmith.records import Problem, Trajectory
-from oresmith.sources import read_frozen
 from stages import corpus
 from tests.pipeline.project import Project
 from tests.worlds import Case, World, decoy, honest

