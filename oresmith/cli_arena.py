@@ -206,5 +206,5 @@ def _read(catalogue: list[Path]) -> Iterator[Document]:
     reading = Reading()
     yield from read_documents(*catalogue, reading=reading)
     for reason, count in sorted(reading.rejected.items()):
-        where = ", ".join(reading.places[reason])
+        where = shown(", ".join(reading.places[reason]))
         print(f"catalogue: {count:,} lines rejected as {reason}: {where}")

@@ -27,8 +27,11 @@ PathText = Annotated[str, msgspec.Meta(pattern=r"^[^-\x00][^\x00]*\Z", max_lengt
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}\Z")]
 Day = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d{2}-\d{2}\Z")]
 Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+TaskName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,127}\Z")]
 HUB_MODEL = re.compile(r"hub:([A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95})@([0-9a-f]{40})")
 OnMissing = Literal["pass", "reject"]
+MAX_RUNS = 10_000
+"""Of one snapshot of an arena: a run is one agent version on one day, and one trace file."""
 
 
 class Namespace(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -317,6 +320,38 @@ class Compare(Namespace, frozen=True):
     """Compare what was evaluated under different conditions, too; every number then says so."""
 
 
+class Lmeval(Namespace, frozen=True):
+    """What lm-eval measures of a model."""
+
+    tasks: Annotated[tuple[TaskName, ...], msgspec.Meta(min_length=1)] = ("shopping_next_call", "general_english")
+    """Ours, and those of `include`."""
+    include: PathText | None = None
+    """A directory of further tasks in lm-eval's own form, their data at hand; code in it is run."""
+    pool: Literal["dev"] = "dev"
+    """Whose accepted trajectories give the calls of `shopping_next_call`."""
+    rows: Positive | None = 24
+    """Most calls of it, and most documents of each further task; null takes all."""
+    view: Literal["compact/1", "raw/1"] = "compact/1"
+    """How results of tools are shown (schemas/views)."""
+    prompt: Literal["shopper-1"] = "shopper-1"
+    """System prompt (schemas/prompts) of trajectories that log none."""
+    max_new_tokens: Positive = 192
+    """Of one reply; one that is longer has made no call."""
+    max_context: Positive | None = None
+    """Tokens of prompt and reply together; null takes the model's own."""
+    batch: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 8
+    engine: Literal["hf", "local-completions"] = "hf"
+    """lm-eval's name: in this process, or a server that takes token ids at /v1/completions."""
+    url: Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s\x00]+\Z", max_length=1024)] | None = None
+    """Engine local-completions: the server's base, as in http://127.0.0.1:8000/v1."""
+    served_model: Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None = None
+    """Engine local-completions: the server's name of the model; null takes the model's name here."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Engine hf: what the model is computed in."""
+    threads: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
+    """Engine hf: the last bits of a sum, and so a reply, can change with it."""
+
+
 class Run(Namespace, frozen=True):
     """How to run: changes time, never bytes."""
 
@@ -343,6 +378,7 @@ class Params(Namespace, frozen=True):
     rollout: Rollout = Rollout()
     score: Score = Score()
     compare: Compare = Compare()
+    lmeval: Lmeval = Lmeval()
     run: Run = Run()
 
 
@@ -426,6 +462,12 @@ def check_combinations(params: Params, where: str) -> None:
             got=params.base.model[:200],
         )
     _check_rollout(params, where)
+    if (params.lmeval.engine == "local-completions") != (params.lmeval.url is not None):
+        raise ParameterError(
+            "a server has an address, and this process has none",
+            where=f"{where}: lmeval.url with lmeval.engine",
+            todo="set both for engine: local-completions, or leave url null",
+        )
     if gate.reasoning_missing == "reject" and not gate.reasoning_eras:
         raise ParameterError(
             "every row would be rejected: no judge era counts, and a missing score rejects",
@@ -450,6 +492,10 @@ def _check_source(entry: Snapshot, where: str) -> None:
         raise ParameterError("an arena needs a world's size or a catalogue, not both", where=f"{where}.products")
     if not sum((entry.miners or {}).values()):
         raise ParameterError("nobody would play", where=f"{where}.miners", expected="at least one agent version")
+    runs = sum((entry.miners or {}).values()) * (entry.days or 1)
+    if runs > MAX_RUNS:
+        what = "more runs than one snapshot may hold: agent versions by days"
+        raise ParameterError(what, where=f"{where}.miners", expected=f"at most {MAX_RUNS:,}", got=f"{runs:,}")
     _check_day(entry.day or "", f"{where}.day")
 
 

@@ -23,9 +23,11 @@ from oresmith.arena.search import Searcher, build_index
 from oresmith.arena.suites import Suite, base_path, make_suite, read_definition, suite_jsonl, truth_rows
 from oresmith.arena.witness import HEAD
 from oresmith.blocks.execute import run_pipeline
-from oresmith.errors import SnapshotError
+from oresmith.declaration import Text
+from oresmith.errors import SnapshotError, shown
 from oresmith.params import Snapshot
 from oresmith.playing import PlayRuns, Run, write_packed
+from oresmith.sources import check_inside
 from oresmith.yamlfile import READ_FAULTS, read_yaml
 
 DAY_MS = 86_400_000
@@ -35,8 +37,8 @@ RUNTIMES: tuple[Runtime, ...] = ("old", "new")
 class ArenaDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The provenance YAML of an arena: what its owner declares of everything that is played there."""
 
-    source: str
-    licence: str
+    source: Text
+    licence: Text
     versions: dict[str, str] = {}
 
 
@@ -62,19 +64,21 @@ def record(entry: Snapshot, target: Path, *, workers: int, scratch: Path) -> Pat
         `target`.
 
     Raises:
-        OresmithError: a suite or catalogue that is missing or wrong, an unknown family of miners, or an unsatisfiable
-            reward, before anything is played.
+        OresmithError: a suite or catalogue that is missing, wrong or outside the arena's directory, a suite that is not
+            played on one of the days, an unknown family of miners, or an unsatisfiable reward, before anything is
+            played.
     """
     where = f"snapshot {entry.name}"
     declared = _declared(Path(entry.provenance))
     runs = plan(entry, where)
+    definition_file = _checked_suite(entry, where, runs[0].day[:10], runs[-1].day[:10])
     target.mkdir(parents=True)
     scratch.mkdir(parents=True, exist_ok=True)
     catalogue = target / "catalogue.jsonl.zst"
     write_packed(catalogue, (msgspec.json.encode(document) for document in _documents(entry)))
     build_index(read_documents(catalogue), scratch / "index")
     with Searcher.open(scratch / "index") as searcher:
-        suite = suite_of(Path(entry.path) / f"{entry.suite}.yaml", searcher, entry.seed or 0)
+        suite = suite_of(definition_file, searcher, entry.seed or 0)
     (target / "problems.jsonl").write_bytes(suite_jsonl(suite))
     (target / "traces").mkdir()
     step = PlayRuns(runs, [one.problem for one in suite.problems], scratch / "index", target, scratch / "parts")
@@ -88,7 +92,7 @@ def plan(entry: Snapshot, where: str) -> list[Run]:
     """The runs of an entry: each agent version plays the suite once a day, on the runtime of its version.
 
     Raises:
-        SnapshotError: a family that there is not.
+        SnapshotError: a family that there is not, and days beyond the calendar.
     """
     unknown = sorted(set(entry.miners or {}) - set(FAMILIES))
     if unknown:
@@ -96,6 +100,8 @@ def plan(entry: Snapshot, where: str) -> list[Run]:
             "no such family of miners", where=f"{where}: miners", expected=", ".join(sorted(FAMILIES)), got=unknown[0]
         )
     first = datetime.fromisoformat(entry.day or "").replace(tzinfo=UTC)
+    if datetime.max.replace(tzinfo=UTC) - first < timedelta(days=entry.days or 1):
+        raise SnapshotError("the calendar ends before the last day does", where=f"{where}: day", got=f"{entry.day}")
     runs: list[Run] = []
     for number in range(entry.days or 1):
         day = first + timedelta(days=number)
@@ -103,6 +109,25 @@ def plan(entry: Snapshot, where: str) -> list[Run]:
             for version in range(versions):
                 runs.append(_run(entry, family, version, day, len(runs)))
     return runs
+
+
+def _checked_suite(entry: Snapshot, where: str, first: str, last: str) -> Path:
+    """The file of the entry's suite, once it is known that it, and what it and the entry name, may be played."""
+    path = Path(entry.path) / f"{entry.suite}.yaml"
+    for name in (path.name, entry.catalogue or ""):
+        check_inside(path.parent / name, path.parent, where)
+    definition = read_definition(path)
+    check_inside(base_path(path, definition) or path, path.parent, where)
+    opens, rotates = definition.opens, definition.rotates
+    if (opens is not None and first < opens) or (rotates is not None and last >= rotates):
+        raise SnapshotError(
+            "the suite is not played on all of these days",
+            where=f"{where}: day",
+            expected=" and ".join([f"from {opens}"] * bool(opens) + [f"before {rotates}"] * bool(rotates)),
+            got=f"{first} to {last}",
+            todo=f"choose other days, or another version of {path} with other dates",
+        )
+    return path
 
 
 def _run(entry: Snapshot, family: str, version: int, day: datetime, place: int) -> Run:
@@ -142,7 +167,7 @@ def _given(path: Path) -> Iterator[Document]:
     reading = Reading()
     yield from read_documents(path, reading=reading)
     for reason, count in sorted(reading.rejected.items()):
-        print(f"catalogue: {count:,} lines rejected: {reason}, first {reading.places[reason][0]}")
+        print(f"catalogue: {count:,} lines rejected: {reason}, first {shown(reading.places[reason][0])}")
 
 
 def suite_of(path: Path, searcher: Searcher, seed: int) -> Suite:
@@ -159,9 +184,10 @@ def suite_of(path: Path, searcher: Searcher, seed: int) -> Suite:
 
 def _gather(entry: Snapshot, suite: Suite, runs: Sequence[Run], target: Path, parts: Path) -> None:
     """Put the parts of all runs together in the order of the plan."""
-    truth = [(parts / f"truth-{place:05d}.jsonl").read_bytes() for place in range(len(runs))]
-    lines = b"".join(msgspec.json.encode(row) + b"\n" for row in truth_rows(suite))
-    (target / "truth.jsonl").write_bytes(lines + b"".join(truth))
+    with (target / "truth.jsonl").open("wb") as writer:
+        writer.writelines(msgspec.json.encode(row) + b"\n" for row in truth_rows(suite))
+        for place in range(len(runs)):
+            writer.write((parts / f"truth-{place:05d}.jsonl").read_bytes())
     if entry.witness:
         seen = (line for place in range(len(runs)) for line in _lines(parts / f"witness-{place:05d}.jsonl"))
         write_packed(target / "witness.jsonl.zst", chain([HEAD.rstrip()], seen))

@@ -54,7 +54,7 @@ class FilesSource:
     def beside(self, name: str) -> Path:
         """A file named in the provenance YAML, relative to it and not outside its directory."""
         path = self.yaml.parent / name
-        _check_inside(path, self.yaml.parent, str(self.yaml))
+        check_inside(path, self.yaml.parent, str(self.yaml))
         if not path.is_file():
             raise SnapshotError("the file that the provenance names does not exist", where=str(self.yaml), got=name)
         return path
@@ -92,7 +92,7 @@ class FilesSource:
 
 def _check_regular(path: Path, root: Path) -> None:
     where = f"trace file {path}"
-    _check_inside(path, root, where)
+    check_inside(path, root, where)
     if not path.is_file():
         raise SnapshotError(
             "a selected file is no regular file",
@@ -106,8 +106,12 @@ def _check_regular(path: Path, root: Path) -> None:
         raise SnapshotError("a file name is not UTF-8", where=where, todo="rename the file") from error
 
 
-def _check_inside(path: Path, root: Path, where: str) -> None:
-    """A snapshot takes what lies in its source and nothing else of the machine."""
+def check_inside(path: Path, root: Path, where: str) -> None:
+    """A snapshot takes what lies in its source and nothing else of the machine.
+
+    Raises:
+        SnapshotError: naming `where`, for a path that leads out of `root`, by a link too.
+    """
     if not path.resolve().is_relative_to(root.resolve()):
         raise SnapshotError(
             "a file lies outside the source",

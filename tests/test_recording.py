@@ -144,23 +144,54 @@ def test_a_later_day_is_another_race_of_the_same_agents(world):
         ({"suite": "none"}, ["none.yaml"]),
         ({"catalogue": "none.jsonl", "products": None}, ["none.jsonl"]),
         ({"products": 30}, ["catalogue"]),
+        ({"catalogue": "../outside.jsonl", "products": None}, ["snapshot day-1", "outside.jsonl"]),
+        ({"catalogue": "/dev/null", "products": None}, ["snapshot day-1", "/dev/null"]),
+        ({"catalogue": "link.jsonl", "products": None}, ["snapshot day-1", "link.jsonl"]),
+        ({"suite": "link"}, ["snapshot day-1", "link.yaml"]),
+        ({"suite": "leads-out"}, ["snapshot day-1", "link.yaml"]),
+        ({"day": "9999-12-31"}, ["snapshot day-1: day", "calendar"]),
+        ({"day": "9999-12-30", "days": 3}, ["snapshot day-1: day", "calendar"]),
+        ({"suite": "dated", "day": "2026-05-31"}, ["snapshot day-1: day", "from 2026-06-01 and before 2026-06-03"]),
+        ({"suite": "dated", "day": "2026-06-02", "days": 2}, ["snapshot day-1: day", "2026-06-02 to 2026-06-03"]),
     ],
 )
 def test_what_cannot_be_played_is_refused_by_name(tmp_path, changes, words):
     entry = arena(tmp_path / "arena", **changes)
+    (tmp_path / "outside.jsonl").write_bytes(b"{}\n")
+    (tmp_path / "outside.yaml").write_text(yaml.safe_dump(SUITE))
+    for end in ("jsonl", "yaml"):
+        (tmp_path / "arena" / f"link.{end}").symlink_to(tmp_path / f"outside.{end}")
+    for name, more in (
+        ("leads-out", {"variants_of": "link.yaml"}),
+        ("dated", {"opens": "2026-06-01", "rotates": "2026-06-03"}),
+    ):
+        (tmp_path / "arena" / f"{name}.yaml").write_text(yaml.safe_dump(SUITE | {"suite": name} | more))
     with pytest.raises(OresmithError) as refused:
         record(entry, tmp_path / "made", workers=1, scratch=tmp_path / "scratch")
     for word in words:
         assert word in str(refused.value)
 
 
+@pytest.mark.parametrize("declared", [{"source": ""}, {"source": "a\x00b"}, {"licence": "x" * 5000}])
+def test_a_provenance_file_that_cannot_be_handed_on_is_refused_by_its_own_name(tmp_path, declared):
+    entry = arena(tmp_path / "arena")
+    path = tmp_path / "arena" / "provenance.yaml"
+    path.write_text(yaml.safe_dump({"source": "test-arena", "licence": "Apache-2.0"} | declared))
+    with pytest.raises(OresmithError, match=r"arena/provenance\.yaml"):
+        record(entry, tmp_path / "made", workers=1, scratch=tmp_path / "scratch")
+    assert not (tmp_path / "made").exists()
+
+
 def test_a_catalogue_from_outside_is_played_on_and_its_bad_lines_are_counted(world, made, tmp_path, capsys):
     entry = arena(tmp_path / "arena", products=None, catalogue="given.jsonl", miners={"expert": 1})
+    entry = msgspec.structs.replace(entry, catalogue="gi\x1bven.jsonl")
     lines = [*packed(made / "catalogue.jsonl.zst"), b"{}", b"no json"]
-    (tmp_path / "arena" / "given.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    (tmp_path / "arena" / "gi\x1bven.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     record(entry, tmp_path / "made", workers=1, scratch=tmp_path / "scratch")
     assert packed(tmp_path / "made" / "catalogue.jsonl.zst") == lines[:-2]
-    assert "2 lines rejected: not_a_product" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "2 lines rejected: not_a_product" in said
+    assert "\x1b" not in said
 
 
 def test_a_hidden_suite_wishes_its_pool_and_plants_variants(world):
@@ -180,6 +211,7 @@ def test_a_hidden_suite_wishes_its_pool_and_plants_variants(world):
         ({"seed": None}, "snapshots[0].seed"),
         ({"products": None}, "snapshots[0].products"),
         ({"miners": {"expert": 0}}, "snapshots[0].miners"),
+        ({"miners": {"expert": 1000}, "days": 30}, "snapshots[0].miners"),
         ({"day": "2026-13-01"}, "snapshots[0].day"),
         ({"pattern": "*"}, "snapshots[0].pattern"),
         ({"source": "files"}, "snapshots[0].suite"),

@@ -16,6 +16,8 @@ LINE_BYTES = 16 * 2**20
 DOCUMENT_BYTES = 64 * 2**20
 """For files that may be one document, held in memory; a problem with the embeddings of its titles takes 30 KB."""
 _STREAM_BYTES = 2**40
+_BLANK_LINES = 1_000_000
+"""In all: a packed file of 1 MB may hold a billion, which take minutes to pass over."""
 _MAX_DEPTH = 32
 """Problems, products and judgements nest to about 5; what walks them later may recurse."""
 _PACKED = (".gz", ".zst")
@@ -36,6 +38,7 @@ def read_lines(path: Path, most: int = LINE_BYTES) -> Iterator[tuple[int, bytes]
             long or torn, and a stream that is cut off, damaged or a bomb.
     """
     _refuse_nothing(path)
+    blank = 0
     for item in framing.read_lines(path, _limits(most)):
         if type(item) is Line:  # a catalogue has millions: `isinstance` of a struct takes seven times as long
             number, data = item.number, item.data.strip()
@@ -44,6 +47,10 @@ def read_lines(path: Path, most: int = LINE_BYTES) -> Iterator[tuple[int, bytes]
             yield number, data
         elif isinstance(item, BadLine) and item.reason is not Reason.BLANK_LINE:
             _refuse(path, item.number, item.reason, item.detail)
+        elif isinstance(item, BadLine):
+            blank += 1
+            if blank > _BLANK_LINES:
+                _refuse(path, item.number, Reason.BOMB, f"more than {_BLANK_LINES:,} blank lines")
 
 
 def read_whole(path: Path, most: int = DOCUMENT_BYTES) -> bytes:

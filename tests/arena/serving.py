@@ -84,13 +84,14 @@ class Agent:
                 kept["result_product_ids"] = [one["product_id"] for one in result]
         elif status:
             kept["response"] = result
+        ended = time.time_ns() // 1_000_000  # before the duration: a pause between the two must not move the start on
         self.log.append(
             ProxyCall(
                 kind="summary",
                 method=method,
                 path=path,
                 duration_ms=round((time.perf_counter() - began) * 1000, 1),
-                timestamp=time.time_ns() // 1_000_000,
+                timestamp=ended,
                 status_code=status,
                 **kept,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -263,3 +264,28 @@ def test_requests_of_many_clients_are_all_logged_in_order(tmp_path: Path) -> Non
     assert len(stamps) == 80
     for number, log in logs.items():
         assert confirmed(trajectory(log, provenance=Provenance(run_id=f"run-{number}")), witness)
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET /health HTTP/1.1\r\nHost: local", b"whole"])
+def test_a_connection_that_brings_no_whole_request_is_closed_and_one_under_answer_is_not(
+    tmp_path: Path, begun: bytes
+) -> None:
+    may = threading.Event()
+
+    def patient(body: dict[str, Any]) -> str:
+        return str(may.wait(30))
+
+    whole = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with (
+        running(TinyShop(), config(tmp_path, model=patient, limits=Limits(read_s=0.1))) as url,
+        ThreadPoolExecutor(1) as pool,
+        socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), timeout=30) as idle,
+    ):
+        answer = pool.submit(Agent(url, KEY, tries=1).chat, "hello")
+        idle.sendall(whole + b"GET" if begun == b"whole" else begun)
+        try:
+            while idle.recv(65536):
+                pass
+        finally:
+            may.set()
+        assert answer.result()["choices"][0]["message"]["content"] == "True"

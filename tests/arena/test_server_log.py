@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -76,6 +77,41 @@ def test_a_log_of_a_running_server_or_of_another_kind_is_refused(tmp_path: Path)
     assert other.read_text("utf-8") == '{"not": "a witness"}\n'
     with pytest.raises(OresmithError, match="cannot be written"):
         RequestLog(tmp_path)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for odd in (pipe, Path(os.devnull)):
+        with pytest.raises(OresmithError, match="no regular file"):
+            RequestLog(odd)
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+import httpx
+from oresmith.arena.server.run import running
+from tests.arena.serving import config
+from tests.arena.tiny_shop import TinyShop
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
+with running(TinyShop(), config(Path(sys.argv[1]))) as url, httpx.Client(trust_env=False) as client:
+    for number in range(12):
+        if number == 10:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        answer = client.get(url + "/search/find_product?q=kettle&page=1")
+        print(answer.status_code, "error" in answer.json())
+"""
+
+
+def test_what_a_full_disk_keeps_from_the_log_is_not_answered_and_the_log_stays_whole(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path)], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    said = done.stdout.split("\n")[:-1]
+    kept = said.count("200 False")
+    assert said == ["200 False"] * (kept - 2) + ["500 True"] * (12 - kept) + ["200 False"] * 2
+    assert 2 < kept < 12
+    assert "Traceback" not in done.stderr
+    assert [entry.number for entry in load_witness(tmp_path / "log" / "witness.jsonl")["serve"]] == list(range(kept))
 
 
 SERVED = """

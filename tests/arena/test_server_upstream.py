@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -67,6 +68,7 @@ def test_a_passing_fault_is_tried_again(tmp_path: Path, first: tuple[int, bytes]
         ((200, b'{"choices": [{"message": "text"}]}'), 502, 3),
         ((200, b'{"choices": [{"message": {}}], "x": NaN}'), 502, 3),
         ((200, b"[" * 100_000), 502, 3),
+        ((200, b'{"choices": [{"message": {"content": ' + b"[" * 600 + b"]" * 600 + b"}}]}"), 502, 3),
         ((200, b'{"choices": [{"message": {"content": "' + b"x" * 200_000 + b'"}}]}'), 502, 3),
         ((400, b'{"error": {"message": "no model for sk-key-of-the-upstream"}}'), 400, 1),
         ((404, b"[]"), 404, 1),
@@ -84,9 +86,9 @@ def test_a_lasting_fault_is_a_json_error_that_names_the_upstream(
 
 
 def test_a_dead_upstream_is_survived_and_named(tmp_path: Path) -> None:
-    with upstream((200, HELLO)) as fake:
-        pass
-    answer, health = asked_of(tmp_path, fake.url)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and does not listen; a port that is free again may be another server's by now
+        answer, health = asked_of(tmp_path, f"http://127.0.0.1:{nobody.getsockname()[1]}/v1")
     assert answer.status_code == 502
     assert "the upstream 127.0.0.1 cannot be reached" in answer.json()["error"]["message"]
     assert health["status"] == "ok"
@@ -100,7 +102,13 @@ def test_an_upstream_that_never_answers_is_given_up(tmp_path: Path) -> None:
     assert (answer.status_code, "within 0.05 s" in answer.text) == (502, True)
 
 
-@pytest.mark.parametrize("url", ["", "ftp://host/v1", "host:80", "http://", "http://user:pw@host/v1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "ftp://host/v1", "host:80", "http://", "http://user:pw@host/v1", "http://[", "http://host:99999/v1"),
+        *("http://host:x/v1", "http://a b/v1", "http://host/v1\n", "http://host/v1?key=pw", "http://host/v1#pw"),
+    ],
+)
 def test_a_url_that_is_none_is_refused_at_the_start_without_being_repeated(tmp_path: Path, url: str) -> None:
     with pytest.raises(OresmithError, match="URL cannot be used") as refused:
         model_of(Upstream(url=url, key=Secret()))
@@ -121,6 +129,11 @@ def test_an_unknown_policy_and_an_unreadable_secret_are_refused(tmp_path: Path) 
 def test_a_secret_of_the_environment_is_read_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_SECRET", " word ")
     assert (Secret(env="A_SECRET").read(), Secret(env="NO_SECRET").read(), Secret().read()) == ("word", None, None)
+    for text in ("w\u00f6rd", "two\nlines", "w\udcffrd"):
+        monkeypatch.setenv("A_SECRET", text)
+        with pytest.raises(OresmithError, match="variable A_SECRET") as refused:
+            Secret(env="A_SECRET").read()
+        assert text not in str(refused.value)
 
 
 def test_a_scripted_policy_answers_by_the_turn_of_the_conversation() -> None:

@@ -61,6 +61,7 @@ def test_another_suite_is_found_beside_the_definition(tmp_path: Path) -> None:
         ({"pool": "never-touch"}, "pool"),
         ({"opens": "01.06.2026"}, "opens"),
         ({"opens": "2026-02-30"}, "opens"),
+        ({"suite": "open\n"}, "suite"),
         ({"rotates": "2026-06-01"}, "rotates"),
         ({"variants_of": "../other.yaml"}, "variants_of"),
         ({"voucher_needed": 1.1}, "voucher_needed"),

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from oresmith.arena import textio
 from oresmith.arena.catalogue import load_catalogue
 from oresmith.arena.problems import load_problems
 from oresmith.arena.textio import LINE_BYTES, read_lines, read_whole
@@ -140,3 +141,13 @@ def test_a_row_that_parsers_read_differently_or_that_nests_deep_is_refused_with_
     path.write_bytes(b"\n" + form % value + b"\n")
     with pytest.raises(OresmithError, match=rf"rows\.jsonl:[23]: (?s:.*){reason}"):
         load(path)
+
+
+def test_blank_lines_without_end_are_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(textio, "_BLANK_LINES", 3)
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"\n{}\n\n\n{}\n")
+    assert len(listed(path)) == 2
+    path.write_bytes(b"\n{}\n\n\n\n{}\n")
+    with pytest.raises(OresmithError, match=r"rows\.jsonl:5: (?s:.*)bomb: more than 3 blank lines"):
+        listed(path)

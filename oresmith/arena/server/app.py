@@ -118,7 +118,11 @@ class Arena:
                 logger.error("%s: %s", request.scope["route"].path, type(error).__name__)
                 status, body = 500, RefusedError(500, "the server failed").body()
                 data = orjson.dumps(body)
-            self._log(exchange, began, status, body)
+            try:
+                self._log(exchange, began, status, body)
+            except OSError as error:  # what the log does not hold must not have happened for the client either
+                logger.error("the request log cannot be written: %s", error.strerror)
+                return answer(500, RefusedError(500, "the request log cannot be written").body())
             return Response(data, status, media_type=JSON)
 
         return endpoint
@@ -133,13 +137,15 @@ class Arena:
 
     def _log(self, exchange: Exchange, began: float, status: int, body: Any) -> None:
         request, token = exchange.request, exchange.request.path_params.get("token")
+        # Measured before the clock is read: a pause between the two must not put the start before the client's.
+        duration = round((time.perf_counter() - began) * 1000, 1)
         self._now = max(self._now, time.time_ns() // 1_000_000)  # a clock that is set back would disorder the log
         self.log.record(
             exchange.session.name,
             request.method,
-            request.url.path[len(f"/s/{token}") if token else 0 :],
+            request.scope["path"][len(f"/s/{token}") if token else 0 :],  # the URL is of the client's `Host`
             timestamp=self._now,
-            duration_ms=round((time.perf_counter() - began) * 1000, 1),
+            duration_ms=duration,
             status=status,
             params=exchange.params or None,
             json_data=exchange.json_data,

@@ -33,7 +33,7 @@ class Limits:
     searches: int = 4
     """Threads that search."""
     read_s: float = 30.0
-    """Seconds for a request's body to arrive."""
+    """Seconds for a request to come on a new connection, and for its body to arrive."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,8 @@ class Secret:
         """The secret; None where none is set.
 
         Raises:
-            OresmithError: the file cannot be read or holds none (the secret is never in the message).
+            OresmithError: the file cannot be read or holds none, or it is not one line of ASCII, which alone an HTTP
+                header carries (the secret is never in the message).
         """
         if self.file is not None:
             try:
@@ -76,10 +77,17 @@ class Secret:
                 raise OresmithError(
                     "the secret's file cannot be read", where=str(self.file), got=type(error).__name__
                 ) from None
-            if not text or not text.isprintable() or not text.isascii():
+            if not text or not _one_line(text):
                 raise OresmithError("the secret's file does not hold one line of ASCII", where=str(self.file))
             return text
-        return os.environ.get(self.env, "").strip() or None if self.env else None
+        text = os.environ.get(self.env, "").strip() if self.env else ""
+        if not _one_line(text):
+            raise OresmithError("the secret is not one line of ASCII", where=f"environment variable {self.env}")
+        return text or None
+
+
+def _one_line(text: str) -> bool:
+    return text.isprintable() and text.isascii()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ class RequestLog:
         except OSError as error:
             raise OresmithError("the request log cannot be written", where=str(path), got=str(error.strerror)) from None
         try:
+            if not stat.S_ISREG(os.fstat(self._file).st_mode):
+                raise OresmithError("the request log is no regular file", where=str(path))
             self._counts = self._continue()
         except BaseException:
             os.close(self._file)
@@ -59,13 +62,15 @@ class RequestLog:
         return session in self._counts
 
     def record(self, session: str, method: str, path: str, **what: Any) -> Entry:
-        """Append the next entry of a session; `what` is as in `make_entry`. Call it from one thread."""
+        """Append the next entry of a session; `what` is as in `make_entry`. Call it from one thread.
+
+        Raises:
+            OSError: no space is left, or a failing disk; the log stands as before.
+        """
         entry = make_entry(session, self._counts[session], method, path, **what)
         body = what.get("json_data")
         kept = body.get("messages") if self.keep_messages and isinstance(body, dict) else None
-        line = memoryview(entry_line(entry, kept))
-        while line:
-            line = line[os.write(self._file, line) :]
+        _append(self._file, entry_line(entry, kept))
         self._counts[session] += 1
         return entry
 
@@ -75,6 +80,17 @@ class RequestLog:
             os.fsync(self._file)
             os.close(self._file)
             self._file = -1
+
+
+def _append(file: int, line: bytes) -> None:
+    """Write a line whole or not at all: the next one must not stand behind half of it."""
+    end, left = os.fstat(file).st_size, memoryview(line)
+    try:
+        while left:
+            left = left[os.write(file, left) :]
+    except OSError:
+        os.ftruncate(file, end)
+        raise
 
 
 def _cut_torn_line(file: int) -> None:

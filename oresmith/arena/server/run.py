@@ -13,6 +13,7 @@ from oresmith.arena.documents import Shop
 from oresmith.arena.server.app import Arena
 from oresmith.arena.server.config import ServeConfig
 from oresmith.arena.server.log import RequestLog
+from oresmith.arena.server.patience import patient
 from oresmith.arena.server.upstream import model_of
 from oresmith.errors import OresmithError
 
@@ -62,6 +63,7 @@ def _prepared(shop: Shop, config: ServeConfig) -> Iterator[tuple[uvicorn.Server,
             arena = Arena(shop, model, log, limits=config.limits, admin_token=admin_token, inference_key=inference_key)
             settings = uvicorn.Config(
                 arena.app(),
+                http=patient(config.limits.read_s),
                 log_level="warning",
                 access_log=False,  # a session's URL is its key
                 server_header=False,

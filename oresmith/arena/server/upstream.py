@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import anyio
 import httpx
@@ -74,9 +74,9 @@ class Remote:
     """
 
     def __init__(self, upstream: Upstream) -> None:
-        parts = urlsplit(upstream.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
-            expected = "http:// or https:// and a host, without user or password"
+        parts = _parts(upstream.url)
+        if parts is None or parts.hostname is None:
+            expected = "http:// or https:// and a host, without user, password, query and fragment"
             raise OresmithError("the upstream's URL cannot be used", where="upstream", expected=expected)
         self.upstream, self.name = upstream, parts.hostname
         self._url = upstream.url.rstrip("/") + "/chat/completions"
@@ -154,11 +154,25 @@ class Remote:
         await self._client.aclose()
 
 
+def _parts(url: str) -> SplitResult | None:
+    """The parts of a URL that can be a base; None for any other."""
+    try:
+        parts = urlsplit(url)
+        httpx.URL(url)
+        known = bool(parts.hostname) and parts.port != 0  # a port that is none raises
+    except (ValueError, httpx.InvalidURL):
+        return None
+    rest = parts.username or parts.password or parts.query or parts.fragment
+    clean = url.isascii() and url.isprintable() and " " not in url
+    return parts if parts.scheme in ("http", "https") and known and clean and not rest else None
+
+
 def _completion(data: bytes) -> dict[str, Any] | None:
-    """The reply if it is a chat completion: an object whose first choice has a message."""
+    """The reply if it is a chat completion: an object whose first choice has a message, and that can be sent on."""
     try:
         reply = orjson.loads(data)
         known = isinstance(reply["choices"][0]["message"], dict)
+        orjson.dumps(reply)  # nests less deeply than `loads` does
     except (orjson.JSONDecodeError, TypeError, KeyError, IndexError):
         return None
     return reply if known and isinstance(reply, dict) else None
