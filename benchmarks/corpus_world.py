@@ -33,7 +33,7 @@ def corpus_world(settings: Settings, rows: int) -> tuple[Path, Path]:
         source = next(settings.home.glob("project-snapshot-1000-*")) / "data" / "normalize" / NAME
         with inside(target):
             try:
-                from oresmith.params import Gate
+                from oresmith.param_data import Gate
                 from stages import gate
             except ImportError as error:
                 raise SkippedError(f"the stage `gate` is not there ({error})") from error

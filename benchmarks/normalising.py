@@ -13,7 +13,7 @@ ONE_SHARD = 2**40
 
 def normalise(where: Path, home: Path, duplicates: bool, compression: Literal["zstd", "none"]) -> int:
     """Run the stage in this process; returns the trajectories it kept."""
-    from oresmith.params import Normalize
+    from oresmith.param_data import Normalize
     from stages.normalize import run
 
     chosen = Normalize(check_duplicate_keys=duplicates, compression=compression, shard_bytes=ONE_SHARD)

@@ -16,7 +16,8 @@ NAME = "bench"
 
 def params(home: Path, **namespaces: Any) -> Any:
     """The default parameters, one worker, over the snapshot in `home`; `namespaces` replaces some of them."""
-    from oresmith.params import Params, Run, Snapshot
+    from oresmith.param_data import Snapshot
+    from oresmith.params import Params, Run
 
     entry = Snapshot(name=NAME, path=str(home), provenance=str(home / "provenance.yaml"))
     return Params(snapshots=[entry], run=Run(workers=1), **namespaces)

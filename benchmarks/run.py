@@ -30,6 +30,8 @@ NAMES = (
     "arena_http",
     "arena_world",
     "arena_search",
+    "rescoring",
+    "batching",
 )
 RESULTS = Path(__file__).resolve().parent / "results.json"
 

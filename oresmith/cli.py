@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from oresmith.cli_arena import arena
+from oresmith.cli_models import register
 from oresmith.errors import OresmithError
 from oresmith.stage import DATA, guarded
 
@@ -23,6 +24,7 @@ audit = typer.Typer(no_args_is_help=True, help="what the pipeline found, held ag
 app.add_typer(leakage, name="leakage")
 app.add_typer(audit, name="audit")
 app.add_typer(arena, name="arena")
+register(app)
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON document")]
 Problems = typer.Option(help="problem file: suite JSON, suite-form JSONL or ShoppingBench's test files")
 Products = typer.Option(help="product documents, JSONL (.gz, .zst)")

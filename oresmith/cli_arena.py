@@ -44,6 +44,22 @@ def index(
 
 
 @arena.command()
+def catalogue(
+    out: Annotated[Path, typer.Option(help="product documents, JSON lines; appears whole or not at all")],
+    seed: Seed = 1,
+    products: Size = 20_000,
+) -> None:
+    """Write the embedded world's product documents, for whatever wants a catalogue as a file."""
+    import msgspec
+
+    from oresmith.stage import write_small
+
+    lines = (msgspec.json.encode(document) + b"\n" for document in _documents(None, seed, products))
+    write_small(out, b"".join(lines))
+    print(f"{products:,} products in {out}")
+
+
+@arena.command()
 def serve(
     *,
     log: Annotated[Path, typer.Option(help="the server's own request log; keep it where agents cannot write")],

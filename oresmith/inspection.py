@@ -15,7 +15,7 @@ from oresmith.anyfile import read_any, refuse_unreadable, trace_files
 from oresmith.evidence.outcome import NOTHING_KNOWN, Wanted, World, load_world
 from oresmith.evidence.signals import build_signals, evidence_row
 from oresmith.gates import decide
-from oresmith.params import Evidence, Gate
+from oresmith.param_data import Evidence, Gate
 from oresmith.reasons import ORDER
 from oresmith.records import Reject, Trajectory
 from schemas.evidence import ARROW

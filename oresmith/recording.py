@@ -25,7 +25,7 @@ from oresmith.arena.witness import HEAD
 from oresmith.blocks.execute import run_pipeline
 from oresmith.declaration import Text
 from oresmith.errors import SnapshotError, shown
-from oresmith.params import Snapshot
+from oresmith.param_data import Snapshot
 from oresmith.playing import PlayRuns, Run, write_packed
 from oresmith.sources import check_inside
 from oresmith.yamlfile import READ_FAULTS, read_yaml

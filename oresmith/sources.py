@@ -15,7 +15,7 @@ import msgspec
 from oresmith.declaration import Declaration, read_declaration
 from oresmith.errors import SnapshotError
 from oresmith.frozen import SNAPSHOT_SCHEMA, Frozen, StoredFile
-from oresmith.params import Snapshot
+from oresmith.param_data import Snapshot
 from oresmith.records import Provenance
 
 CHUNK = 1 << 20

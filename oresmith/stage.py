@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 import msgspec
 
 from oresmith.errors import EXIT_REFUSED, OresmithError, shown
-from oresmith.params import Params, Snapshot
+from oresmith.param_data import Snapshot
+from oresmith.params import Params
 
 EXIT_INTERRUPTED = 130
 PATH_FAULTS = {

@@ -23,7 +23,8 @@ from oresmith.leakage.embeddings import EmbeddedPairs, embedding_pairs
 from oresmith.leakage.neardup import NearParams
 from oresmith.leakage.universe import Known, Universe
 from oresmith.minilm import load_encoder
-from oresmith.params import Cluster, Params, load_params
+from oresmith.param_data import Cluster
+from oresmith.params import Params, load_params
 from oresmith.records import Problem
 from oresmith.stage import DATA, builtins, guarded, write_metrics
 from schemas.clusters import ATTEMPTS, CLUSTERS_SCHEMA, EDGES, PROBLEMS

@@ -28,7 +28,8 @@ from oresmith.blocks.writers import ParquetTableWriter, TrajectoryReader
 from oresmith.evidence.outcome import Wanted, World, load_world, reward_titles
 from oresmith.evidence.signals import build_signals
 from oresmith.frozen import read_frozen
-from oresmith.params import Evidence, Params, load_params
+from oresmith.param_data import Evidence
+from oresmith.params import Params, load_params
 from oresmith.records import Problem
 from oresmith.report import StageReport, check_chain, make_report, read_report, write_report
 from oresmith.stage import DATA, argument, builtins, guarded, selected, workers, write_metrics

@@ -27,7 +27,8 @@ from oresmith.errors import SnapshotError
 from oresmith.frozen import Frozen, read_frozen
 from oresmith.judgements import read_judgements
 from oresmith.lines.framing import Limits
-from oresmith.params import Normalize, Params, load_params
+from oresmith.param_data import Normalize
+from oresmith.params import Params, load_params
 from oresmith.records import TRAJECTORY_SCHEMA, Source, Trajectory
 from oresmith.report import StageReport, make_report, write_report
 from oresmith.stage import DATA, argument, builtins, guarded, selected, workers, write_metrics

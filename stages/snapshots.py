@@ -17,7 +17,8 @@ import msgspec
 from oresmith.blocks.atomic import stage_output
 from oresmith.blocks.lifeline import end_with_parent
 from oresmith.frozen import SNAPSHOT_SCHEMA, Frozen
-from oresmith.params import Params, Snapshot, load_params
+from oresmith.param_data import Snapshot
+from oresmith.params import Params, load_params
 from oresmith.sources import freeze, open_source
 from oresmith.stage import DATA, guarded, selected, workers
 

@@ -16,7 +16,8 @@ import zstandard
 from oresmith.arena.catalogue import load_catalogue
 from oresmith.arena.problems import load_problems
 from oresmith.arena.scoring import ScoreError, score_envelope
-from oresmith.params import Evidence, Params, Run, Snapshot
+from oresmith.param_data import Evidence, Snapshot
+from oresmith.params import Params, Run
 from oresmith.reasons import ORDER
 from tests import worlds
 from tests.demo_rows import BARE, HOSTILE, RUNS, demo_rows, demo_world

@@ -11,7 +11,7 @@ import zstandard
 from oresmith.arena.suites import collisions, read_definition
 from oresmith.declaration import read_declaration
 from oresmith.errors import OresmithError
-from oresmith.params import Snapshot
+from oresmith.param_data import Snapshot
 from oresmith.recording import plan, record
 from oresmith.sources import freeze, open_source
 from tests.pipeline.project import Project

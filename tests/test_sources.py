@@ -7,7 +7,7 @@ import yaml
 
 from oresmith.declaration import read_declaration
 from oresmith.errors import SnapshotError
-from oresmith.params import Snapshot
+from oresmith.param_data import Snapshot
 from oresmith.sources import freeze, open_source
 
 DECLARED = {

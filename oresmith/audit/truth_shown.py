@@ -12,7 +12,7 @@ from rich.text import Text
 from oresmith.audit.truth import Figures, Truths
 from oresmith.errors import shown
 from oresmith.intervals import Rate
-from oresmith.params import Truth
+from oresmith.param_data import Truth
 
 NAMED = 5
 """Misses of a kind that the table names; the report of the stage names the others."""

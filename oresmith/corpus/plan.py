@@ -14,7 +14,7 @@ from oresmith.corpus.problems import NO_PROBLEM, read_columns
 from oresmith.corpus.rank import RANKED_BY, with_ranks
 from oresmith.errors import OresmithError
 from oresmith.leakage.ledger import DEV, TRAIN
-from oresmith.params import Corpus
+from oresmith.param_data import Corpus
 from oresmith.reasons import Reason, in_order
 
 PLACE = ["snapshot", "file", "line"]

@@ -19,7 +19,7 @@ import polars as pl
 from oresmith.blocks.rejects import read_rejects
 from oresmith.errors import OresmithError
 from oresmith.evidence.secrets import find_secrets_in
-from oresmith.params import Corpus
+from oresmith.param_data import Corpus
 from oresmith.reasons import Reason
 from oresmith.records import Reject
 

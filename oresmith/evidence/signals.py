@@ -24,7 +24,7 @@ from oresmith.evidence.outcome import World, outcome, score_text
 from oresmith.evidence.provenance import SN15_FORMATS
 from oresmith.evidence.secrets import find_secrets, find_secrets_in
 from oresmith.evidence.structure import structure
-from oresmith.params import Evidence
+from oresmith.param_data import Evidence
 from oresmith.records import Problem, Trajectory
 
 Facts = dict[str, Any]

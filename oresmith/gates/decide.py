@@ -9,7 +9,7 @@ import polars as pl
 
 from oresmith.gates.rows import apply_rules, row_rules
 from oresmith.gates.sets import SEEN, decide_snapshot
-from oresmith.params import Gate
+from oresmith.param_data import Gate
 from oresmith.records import Reject, Source
 
 DECISION = [

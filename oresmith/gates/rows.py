@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from oresmith.params import Gate
+from oresmith.param_data import Gate
 from oresmith.reasons import Reason
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from oresmith.params import Gate
+from oresmith.param_data import Gate
 from oresmith.reasons import Reason, in_order
 
 VOTES = ["agent_version", "problem", "validator", "outcome"]

@@ -14,7 +14,7 @@ from oresmith.arena.problems import ProblemIndex, load_problems
 from oresmith.errors import OresmithError
 from oresmith.frozen import read_frozen
 from oresmith.leakage.keys import problem_keys
-from oresmith.params import Benchmark
+from oresmith.param_data import Benchmark
 from oresmith.records import Problem
 
 

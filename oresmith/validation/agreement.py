@@ -16,7 +16,7 @@ from oresmith.corpus.problems import heldout_split, read_columns
 from oresmith.errors import OresmithError
 from oresmith.leakage.ledger import DEV, HELDOUT, TRAIN
 from oresmith.lines.framing import BadLine, Limits, read_lines
-from oresmith.params import Corpus
+from oresmith.param_data import Corpus
 from oresmith.reasons import Reason
 from oresmith.validation.dialogue import Normalised, normalised_digest
 from oresmith.validation.facts import SHARED, facts_hash

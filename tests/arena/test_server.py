@@ -289,3 +289,9 @@ def test_a_connection_that_brings_no_whole_request_is_closed_and_one_under_answe
         finally:
             may.set()
         assert answer.result()["choices"][0]["message"]["content"] == "True"
+
+
+def test_a_path_that_there_is_not_is_refused_in_json_too(url: str) -> None:
+    answer = httpx.get(f"{url}/nothing")
+    assert answer.status_code == 404
+    assert "find_product" in answer.json()["error"]["message"]

@@ -20,7 +20,8 @@ from oresmith.audit.truth_file import read_truth
 from oresmith.audit.truth_misses import Miss, listed
 from oresmith.audit.truth_shown import broken, lines, print_truths
 from oresmith.errors import OresmithError
-from oresmith.params import Params, Snapshot, Truth
+from oresmith.param_data import Snapshot, Truth
+from oresmith.params import Params
 from stages import truth as stage
 from tests.audit.truth_world import Tables, found, line_of, problem, truth
 

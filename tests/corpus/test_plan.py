@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oresmith.corpus.plan import MEASURED, candidates, decide
-from oresmith.params import Corpus
+from oresmith.param_data import Corpus
 
 SCHEMA = {
     "n": pl.Int64(),

@@ -10,7 +10,7 @@ import pytest
 
 from oresmith.corpus.rejects import LONGEST_ID, reject_rows, safe_evidence, safe_id
 from oresmith.errors import OresmithError
-from oresmith.params import Corpus
+from oresmith.param_data import Corpus
 from oresmith.records import Reject, Source
 from tests.worlds import planted_secrets
 

@@ -14,7 +14,7 @@ from oresmith.arena.titles import Titling
 from oresmith.errors import OresmithError
 from oresmith.evidence.outcome import Wanted, World, load_world, outcome, reward_titles
 from oresmith.minilm import MODEL
-from oresmith.params import Evidence
+from oresmith.param_data import Evidence
 from oresmith.records import Problem
 from oresmith.rescoring import rescore
 from stages import evidence as stage

@@ -4,7 +4,7 @@ import pytest
 
 from oresmith.gates import decide
 from oresmith.gates.decide import rejects
-from oresmith.params import Gate
+from oresmith.param_data import Gate
 from oresmith.reasons import Reason
 from tests.gates.rows import good, table
 

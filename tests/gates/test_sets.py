@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oresmith.gates import decide
-from oresmith.params import Gate
+from oresmith.param_data import Gate
 from tests.gates.rows import good, sha, table
 
 

@@ -22,7 +22,7 @@ from oresmith.leakage.edges import EdgeKind
 from oresmith.leakage.embeddings import embedding_pairs, request_text
 from oresmith.leakage.keys import problem_keys
 from oresmith.minilm import F32, Encoder, load_encoder
-from oresmith.params import Cluster
+from oresmith.param_data import Cluster
 from oresmith.records import Problem
 from stages.cluster import cluster_batches, cluster_params, embed, embedding_summary
 from tests.leakage.examples import SHARED, VOUCHER, VOUCHER_TEXT, hostile_problems, needs_shared

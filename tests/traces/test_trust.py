@@ -11,7 +11,7 @@ import yaml
 from oresmith.anyfile import read_any
 from oresmith.errors import SnapshotError
 from oresmith.frozen import Frozen, read_frozen
-from oresmith.params import Snapshot
+from oresmith.param_data import Snapshot
 from oresmith.records import Trajectory
 from oresmith.sources import freeze, open_source
 from oresmith.traces import decode

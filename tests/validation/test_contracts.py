@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from oresmith.errors import OresmithError
-from oresmith.params import Corpus
+from oresmith.param_data import Corpus
 from oresmith.validation.facts import derive
 from oresmith.validation.reading import pieces
 from schemas.corpus import CONFIGS

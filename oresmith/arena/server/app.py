@@ -14,6 +14,7 @@ import anyio
 import orjson
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
@@ -87,7 +88,8 @@ class Arena:
             Route("/s/{token}", self.close_session, methods=["DELETE"]),
         ]
         hosts = Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)
-        return Starlette(routes=routes, middleware=[hosts], lifespan=self._lifespan)
+        handlers = {404: _refused, 405: _refused}
+        return Starlette(routes=routes, middleware=[hosts], lifespan=self._lifespan, exception_handlers=handlers)
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -235,6 +237,15 @@ class Arena:
             return orjson.loads(data)
         except orjson.JSONDecodeError:
             raise RefusedError(400, "the body is not JSON") from None
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """No such path, or not by this method: JSON as every refusal, with the paths that there are."""
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    message = "no such path or method: GET /search/find_product, GET /search/view_product_information, " + (
+        "POST /inference/chat/completions, POST /tools/{name}, POST /sessions, GET /health"
+    )
+    return answer(status, {"error": {"message": message, "type": "invalid_request_error", "code": "not_found"}})
 
 
 def answer(status: int, body: Any) -> Response:

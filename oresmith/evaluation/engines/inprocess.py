@@ -1,0 +1,202 @@
+"""The engine `transformers`: a model directory run in this process, on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from time import perf_counter
+from typing import Any
+
+import torch
+import transformers
+
+from oresmith.errors import OresmithError
+from oresmith.evaluation.engines.model import end_tokens, ids_sha256, model_identity, prompt_ids
+from oresmith.evaluation.engines.packed import PackedModel, Piece, Row, common
+from oresmith.evaluation.engines.probe import probe
+from oresmith.evaluation.engines.sampling import choose
+from oresmith.evaluation.records import ChatReply, ChatRequest, Finish, Sampling
+from oresmith.models.directory import check_directory, load_model
+from oresmith.models.rendering import Chat
+
+
+class InProcess:
+    """Runs a model with transformers. Replies depend on the request and the model alone where the machine allows it.
+
+    Args:
+        model: its directory.
+        dtype: that it is computed in, float32 or bfloat16.
+        threads: of the process; more than one can change the last bits of a score.
+        batch: conversations at the same time. Memory holds the keys and values of so many up to their next turn.
+        max_context: tokens of prompt and answer together; None for the model's own.
+
+    Raises:
+        OresmithError: a directory that is none or unsafe, or a model that this engine does not compute right.
+    """
+
+    name = "transformers"
+
+    def __init__(
+        self,
+        model: Path,
+        *,
+        dtype: str = "float32",
+        threads: int = 1,
+        batch: int = 16,
+        max_context: int | None = None,
+    ) -> None:
+        torch.set_num_threads(threads)
+        transformers.utils.logging.disable_progress_bar()
+        self._checked = check_directory(model)
+        self._chat = Chat(self._checked.template, self._checked.tokenizer)
+        self._ends = frozenset(end_tokens(self._checked))
+        self._batch = batch
+        self.context = min(self._checked.context, max_context or self._checked.context)
+        self._packed, invariant = probe(load_model(model, dtype=dtype), self._checked.vocabulary)
+        self._identity: dict[str, Any] = {"engine": self.name} | model_identity(self._checked)
+        self._identity |= {"dtype": dtype, "threads": threads, "batch_changes_bits": not invariant}
+        self._identity |= {"torch": str(torch.__version__), "transformers": transformers.__version__}
+        self._kept: dict[str, Row] = {}
+        self._trunk = Row()
+
+    def identity(self) -> dict[str, Any]:
+        """Files, template, numbers and programs; `batch_changes_bits` says whether other rows can change a row's."""
+        return dict(self._identity)
+
+    def close(self) -> None:
+        """Free the model."""
+        self._kept, self._trunk = {}, Row()
+        self.__dict__.pop("_packed", None)
+
+    def chat(self, requests: Sequence[ChatRequest], sampling: Sampling) -> list[ChatReply]:
+        """One reply a request, in their order; `seconds` counts from the start of the request's batch."""
+        # What is not asked for has ended, and what an interruption leaves half-read is not kept.
+        names = {_conversation(request) for request in requests}
+        kept, self._kept = {name: row for name, row in self._kept.items() if name in names}, {}
+        replies: list[ChatReply] = []
+        for start in range(0, len(requests), self._batch):
+            turns = [_Turn(request, sampling) for request in requests[start : start + self._batch]]
+            self._answer(turns, sampling, kept)
+            replies += [turn.reply(self._chat) for turn in turns]
+            self._kept |= {turn.name: turn.row for turn in turns if turn.error is None}
+        return replies
+
+    def _answer(self, turns: list[_Turn], sampling: Sampling, kept: dict[str, Row]) -> None:
+        live = [turn for turn in turns if self._prepare(turn, sampling)]
+        try:
+            for turn in live:
+                self._begin(turn, kept)
+            _generate(live, self._packed, sampling, self._ends)
+        except (RuntimeError, MemoryError) as error:  # torch runs out of memory with either
+            for turn in live:
+                if turn.finish is None:
+                    turn.fail(f"{type(error).__name__}: {error}")
+
+    def _prepare(self, turn: _Turn, sampling: Sampling) -> bool:
+        """Render the prompt; says whether there is anything to run."""
+        try:
+            turn.prompt = prompt_ids(turn.request, self._chat)
+        except OresmithError as error:
+            turn.fail(str(error))
+            return False
+        if len(turn.prompt) + sampling.max_new_tokens > self.context:
+            turn.finish = "context"
+        return turn.finish is None
+
+    def _begin(self, turn: _Turn, kept: dict[str, Row]) -> None:
+        """Take up what is kept of the conversation, or what all conversations begin with."""
+        row = kept.pop(turn.name, None)
+        if row is not None and (same := common(row.ids, turn.prompt)):
+            turn.row = row
+            row.cut(min(same, len(turn.prompt) - 1))
+            return
+        start = self._chat.tokenizer.start
+        heads = [place for place, token in enumerate(turn.prompt) if token == start]
+        # Cut at the same place whether the trunk is there or not, so that both give the same bits.
+        trunk = turn.prompt[: heads[1]] if len(heads) > 1 else []
+        if trunk and self._trunk.ids != trunk:
+            self._trunk = Row()
+            self._packed.read([Piece(self._trunk, trunk)])
+        turn.row = self._trunk.copy() if trunk else Row()
+
+
+class _Turn:
+    """A request that is being answered."""
+
+    def __init__(self, request: ChatRequest, sampling: Sampling) -> None:
+        self.request, self.began = request, perf_counter()
+        self.name = _conversation(request)
+        self.draw = Random(request.seed)  # noqa: S311 - to be repeatable
+        self.prompt: list[int] = []
+        """Empty where it could not be rendered."""
+        self.row = Row()
+        self.said: list[int] = []
+        """Tokens of the reply, its end token aside."""
+        self.drawn = 0
+        """Tokens drawn, the end token included."""
+        self.finish: Finish | None = None
+        self.error: str | None = None
+        self.seconds = 0.0
+
+    def fail(self, why: str) -> None:
+        """End without a reply."""
+        self.finish, self.error, self.said = "error", why[:500], []
+
+    def take(self, token: int, ends: frozenset[int], limit: int) -> bool:
+        """Take the next token; says whether the reply goes on."""
+        self.drawn += 1
+        if token in ends:
+            self.finish = "stop"
+        else:
+            self.said.append(token)
+            if self.drawn >= limit:
+                self.finish = "length"
+        self.seconds = perf_counter() - self.began
+        return self.finish is None
+
+    def reply(self, chat: Chat) -> ChatReply:
+        """What came of it."""
+        return ChatReply(
+            key=self.request.key,
+            text=chat.tokenizer.decode(self.said),
+            finish=self.finish or "error",
+            prompt_tokens=len(self.prompt) or None,
+            completion_tokens=self.drawn,
+            prompt_sha256=ids_sha256(self.prompt) if self.prompt else None,
+            error=self.error,
+            seconds=self.seconds,
+        )
+
+
+def _conversation(request: ChatRequest) -> str:
+    """What the turns of one sample share in their names."""
+    return request.key.rpartition("/")[0] or request.key
+
+
+def _generate(turns: list[_Turn], packed: PackedModel, sampling: Sampling, ends: frozenset[int]) -> None:
+    """Write all replies at the same time; one that ends leaves the batch."""
+    if not turns:
+        return
+    scores = packed.read([Piece(turn.row, turn.prompt[len(turn.row.ids) :]) for turn in turns])
+    while True:
+        turns, scores = _sound(turns, scores)
+        tokens = choose(scores, sampling, [turn.draw for turn in turns])
+        going = [
+            (turn, token)
+            for turn, token in zip(turns, tokens, strict=True)
+            if turn.take(token, ends, sampling.max_new_tokens)
+        ]
+        if not going:
+            return
+        turns = [turn for turn, _ in going]
+        scores = packed.step([Piece(turn.row, [token]) for turn, token in going])
+
+
+def _sound(turns: list[_Turn], scores: Any) -> tuple[list[_Turn], Any]:
+    """The turns whose scores are numbers; the others fail."""
+    finite = torch.isfinite(scores.amax(-1))
+    for turn, sound in zip(turns, finite.tolist(), strict=True):
+        if not sound:
+            turn.fail("the model gives scores that are no numbers")
+    return [turn for turn in turns if turn.finish is None], scores[finite]
