@@ -101,7 +101,7 @@ def measured(home: str, way: str, name: str) -> dict[str, Any]:
     model, batch = embedded(Path(home)), BATCH if name == "batched" else 1
     rules = Rollout(max_new_tokens=MOST[way], max_turns=TURNS)
     with closing(Plain(model) if name == "plain transformers" else InProcess(model, batch=batch)) as engine:
-        reading = Reading(engine, filled=name == "batched")
+        reading = Reading(engine)
         noting = Led(engine, cases, Toolbox(shop)) if way == "led" else Noting(engine)
         setup = setup_of(engine, "m", rules)
         with tempfile.TemporaryDirectory() as scratch, open_journal(Path(scratch), "benchmark") as journal:
@@ -148,19 +148,10 @@ def problems(count: int) -> tuple[Any, list[Any]]:
 
 
 class Reading:
-    """Counts the tokens of prompts that an engine of ours reads, and the CPU seconds that it takes for them.
+    """Counts the tokens of prompts that an engine of ours reads, and the CPU seconds that it takes for them."""
 
-    Args:
-        engine: counted where it is ours.
-        filled: without, its passes get no filler, which alone makes them slower.
-    """
-
-    def __init__(self, engine: Any, *, filled: bool) -> None:
-        from oresmith.evaluation.engines import packed
-
+    def __init__(self, engine: Any) -> None:
         self.tokens, self.seconds = 0, 0.0
-        if not filled:
-            packed.FILL = 1
         if hasattr(engine, "_packed"):
             self._read = engine._packed.read
             engine._packed.read = self._counted

@@ -76,7 +76,7 @@ class Rollout(Namespace, frozen=True):
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Engines transformers and vllm: what the model is computed in, whatever its weights are stored in."""
     threads: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
-    """Engine transformers: threads of its process. With one, no reply depends on what else is in the batch."""
+    """Engine transformers: threads of its process. On a machine that does other work, too, more are hardly faster."""
 
 
 class Score(Namespace, frozen=True):

@@ -17,6 +17,7 @@ from oresmith.errors import OresmithError
 from oresmith.evaluation.engines import open_engine
 from oresmith.evaluation.engines.agreement import agreement, replies_of
 from oresmith.evaluation.engines.inprocess import InProcess
+from oresmith.evaluation.engines.linear import pack
 from oresmith.evaluation.engines.model import ids_sha256, messages_of, prompt_ids
 from oresmith.evaluation.engines.packed import PackedModel
 from oresmith.evaluation.engines.probe import probe
@@ -368,3 +369,32 @@ def test_the_package_alone_loads_nothing_heavy() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert shown.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_packed_layer_computes_what_the_layer_does_and_each_row_alike(bias: bool, threads: int) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(576, 96, bias=bias), torch.nn.Linear(96, 576, bias=bias))
+    model.dtype = torch.float32
+    rows, before = torch.randn(1, 300, 576), torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with torch.inference_mode():
+            expected = model(rows)
+            if not pack(model):
+                pytest.skip("this PyTorch has no oneDNN")
+            found = model(rows)
+            assert float((found - expected).abs().max()) < 1e-4
+            assert torch.allclose(model(rows[:, ::3]), expected[:, ::3], atol=1e-4)
+            for count in (2, 3, 16, 100):
+                assert torch.equal(model(rows[:, 7 : 7 + count]), found[:, 7 : 7 + count])
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_layers_of_other_numbers_are_left_as_they_are() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4)).to(torch.bfloat16)
+    model.dtype = torch.bfloat16
+    assert not pack(model)
+    assert type(model[0]) is torch.nn.Linear

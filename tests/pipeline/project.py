@@ -18,6 +18,16 @@ DEMO = ROOT / "snapshots" / "demo"
 STAGES = ("snapshots", "normalize", "evidence", "gate")
 
 
+OF_MODELS = {"index", "base", "rollout", "score", "compare", "lmeval"}
+
+
+def dataset_pipeline() -> str:
+    """dvc.yaml without the stages around models: they load a real one, and ask nothing else of DVC."""
+    pipeline = yaml.safe_load((ROOT / "dvc.yaml").read_text())
+    pipeline["stages"] = {name: stage for name, stage in pipeline["stages"].items() if name not in OF_MODELS}
+    return str(yaml.safe_dump(pipeline, sort_keys=False))
+
+
 def environment(**more: str) -> dict[str, str]:
     """The environment of a stage: the repository importable, no telemetry."""
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]

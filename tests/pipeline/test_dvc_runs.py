@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.code_deps import ROOT
-from tests.pipeline.project import Project, environment
+from tests.pipeline.project import Project, dataset_pipeline, environment
 
 BEFORE_GATE = ("snapshots", "normalize", "evidence")
 
@@ -31,6 +31,7 @@ class Repository(Project):
                 target = root / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes((ROOT / name).read_bytes())
+        (root / "dvc.yaml").write_text(dataset_pipeline())
         self.command("git", "init", "-q", ".")
         self.command("git", "config", "user.email", "user@example.invalid")
         self.command("git", "config", "user.name", "user")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.code_deps import ROOT
-from tests.pipeline.project import Project, environment
+from tests.pipeline.project import Project, dataset_pipeline, environment
 
 ARGUMENTS = {"snapshots": ["--name", "demo"], "normalize": ["demo"], "evidence": ["demo"], "gate": []}
 LATER = ("cluster", "split", "corpus", "audit", "validate")
@@ -96,8 +96,8 @@ def test_killing_dvc_ends_the_running_stage_and_the_next_run_completes(tmp_path)
     project.write_params(evidence={"tokenizer": "none"}, normalize={"max_depth": 64}, gate={"format_min": 1.0})
     for name in ("oresmith", "stages", "schemas"):
         (project.root / name).symlink_to(ROOT / name)
-    for name in ("dvc.yaml", ".dvcignore"):
-        (project.root / name).write_bytes((ROOT / name).read_bytes())
+    (project.root / "dvc.yaml").write_text(dataset_pipeline())
+    (project.root / ".dvcignore").write_bytes((ROOT / ".dvcignore").read_bytes())
     blocker = tmp_path / "blocker"
     blocker.mkdir()
     (blocker / "sitecustomize.py").write_text(BLOCK)

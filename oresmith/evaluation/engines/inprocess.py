@@ -27,7 +27,7 @@ class InProcess:
     Args:
         model: its directory.
         dtype: that it is computed in, float32 or bfloat16.
-        threads: of the process; more than one can change the last bits of a score.
+        threads: of the process.
         batch: conversations at the same time. Memory holds the keys and values of so many up to their next turn.
         max_context: tokens of prompt and answer together; None for the model's own.
 

@@ -3,7 +3,7 @@
 The tokens of all conversations stand one after the other in a single sequence. Linear layers see them together, which
 is what makes a batch cheap; attention takes each conversation alone, with its own keys and values. So nothing is
 padded, no mask has to be guessed from a padding token (which can be the end token, too), and what a conversation gets
-depends on nothing beside it, as long as the matrix products of the machine do not (`FILL`).
+depends on nothing beside it, as long as the matrix products of the machine do not (`linear`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from torch.nn.functional import scaled_dot_product_attention as attend
 from transformers import AttentionInterface
 
 from oresmith.errors import OresmithError
+from oresmith.evaluation.engines.linear import pack
 
 NAME = "oresmith_packed"
-FILL = 16
-"""Least tokens of a pass, the missing ones being filler. Products of fewer rows are computed in another way and differ
-in the last bits; from here on, float32 on one thread gives a row the same bits whatever else is in the batch (MKL)."""
+ALIKE = 2
+"""Least tokens of a pass, the missing ones being filler, so that packed layers compute each row alike .."""
+ALIKE_UNPACKED = 16
+""".. and others do: MKL in float32 on one thread, as far as was seen."""
 PIECE = 1024
 """Most tokens of a conversation in one pass. Cuts depend on the conversation alone."""
 PASS = 2048
@@ -98,7 +100,7 @@ class _Pass:
 
 
 class PackedModel:
-    """A causal language model of transformers whose attention is replaced by the one here.
+    """A causal language model of transformers whose attention and linear layers are replaced by ours.
 
     Args:
         model: with keyword `logits_to_keep`, as all current ones have. It is changed.
@@ -114,6 +116,7 @@ class PackedModel:
         except (ValueError, KeyError, ImportError) as error:
             raise unfit(str(error)) from error
         self.model = model
+        self._least = ALIKE if pack(model) else ALIKE_UNPACKED
 
     def read(self, wanted: Sequence[Piece]) -> Any:
         """Feed each conversation its new tokens, at least one, in as many passes as they need.
@@ -147,13 +150,13 @@ class PackedModel:
         for piece in pieces:
             end += len(piece.ids)
             ends.append(end - 1)
-        filler = [0] * max(0, FILL - len(ids))
+        filler = [0] * max(0, self._least - len(ids))
         with torch.inference_mode():
             scores = self.model(
                 input_ids=torch.tensor([ids + filler]),
                 position_ids=torch.tensor([places + filler]),
                 use_cache=False,
-                logits_to_keep=torch.tensor(ends + [0] * max(0, FILL - len(ends))),
+                logits_to_keep=torch.tensor(ends + [0] * max(0, self._least - len(ends))),
                 packed=_Pass(pieces),
             ).logits[0, : len(pieces)]
         for row, tokens in pieces:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from oresmith.evaluation.engines.packed import FILL, PackedModel, Piece, Row, unfit
+from oresmith.evaluation.engines.packed import PackedModel, Piece, Row, unfit
 
 _LENGTHS = (41, 23)
 _TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.05}
@@ -14,7 +14,7 @@ _TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.05}
 
 
 def probe(model: Any, vocabulary: int) -> tuple[PackedModel, bool]:
-    """Replace the attention of a model and compare its scores with those before.
+    """Replace attention and linear layers of a model, and compare its scores with those before.
 
     Args:
         model: of transformers, on the CPU, in evaluation mode. It is changed.
@@ -32,7 +32,7 @@ def probe(model: Any, vocabulary: int) -> tuple[PackedModel, bool]:
             expected = [model(input_ids=torch.tensor([text]), use_cache=False).logits[0, -1].float() for text in texts]
         packed = PackedModel(model)
         found = _scores(packed, texts)
-        alone, among = _scores(packed, texts[:1]), _scores(packed, texts * FILL)
+        alone, among = _scores(packed, texts[:1]), _scores(packed, texts * 16)
     except (TypeError, ValueError, AttributeError, KeyError, IndexError, NotImplementedError, RuntimeError) as error:
         raise unfit(f"{type(error).__name__}: {error}") from error
     for one, other in zip(expected, found, strict=True):
