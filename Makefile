@@ -37,9 +37,12 @@ test-slow: setup
 	$(BIN)/pytest -n 2 --dist loadfile -m slow
 
 # vLLM for processors in an environment of its own (3.5 GB, once), and the harness against it.
-test-vllm: setup
-	test -x .venv-vllm/bin/python || sh tests/vllm/install.sh $(PYTHON) .venv-vllm
-	ORESMITH_VLLM_PYTHON="$(CURDIR)/.venv-vllm/bin/python" $(BIN)/pytest -m "" tests/vllm
+test-vllm: setup .venv-vllm/.ready
+	ORESMITH_VLLM_PYTHON="$(CURDIR)/.venv-vllm/bin/python" $(BIN)/pytest tests/vllm
+
+.venv-vllm/.ready: tests/vllm/install.sh
+	sh tests/vllm/install.sh $(PYTHON) .venv-vllm
+	touch $@
 
 bench: setup
 	$(BIN)/python -m benchmarks.run
