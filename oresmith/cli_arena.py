@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from oresmith.arena.search import Searcher
 
 arena = typer.Typer(no_args_is_help=True, help="the embedded world: search, tools, problems, miners, server")
-Seed = Annotated[int, typer.Option(min=0, help="of the embedded world")]
-Size = Annotated[int, typer.Option(min=1, help="products of the embedded world")]
+Seed = Annotated[int | None, typer.Option(min=0, help="of the embedded world; 1 by default")]
+Size = Annotated[int | None, typer.Option(min=1, help="products of the embedded world; 20,000 by default")]
+SEED, PRODUCTS = 1, 20_000
 Given = Annotated[
     list[Path] | None, typer.Option(help="product documents (JSONL, .gz, .zst) in place of the embedded world")
 ]
@@ -32,8 +33,8 @@ Index = Annotated[Path | None, typer.Option(help="an index that `oresmith arena 
 def index(
     out: Annotated[Path, typer.Option(help="directory of the index; appears whole or not at all")],
     catalogue: Given = None,
-    seed: Seed = 1,
-    products: Size = 20_000,
+    seed: Seed = None,
+    products: Size = None,
     fields: Annotated[list[str] | None, typer.Option(help="what is searched; may be given again")] = None,
 ) -> None:
     """Index a catalogue for search (BM25, on disk, memory-mapped)."""
@@ -46,8 +47,8 @@ def index(
 @arena.command()
 def catalogue(
     out: Annotated[Path, typer.Option(help="product documents, JSON lines; appears whole or not at all")],
-    seed: Seed = 1,
-    products: Size = 20_000,
+    seed: Seed = None,
+    products: Size = None,
 ) -> None:
     """Write the embedded world's product documents, for whatever wants a catalogue as a file."""
     import msgspec
@@ -65,10 +66,11 @@ def serve(
     log: Annotated[Path, typer.Option(help="the server's own request log; keep it where agents cannot write")],
     index: Index = None,
     catalogue: Given = None,
-    seed: Seed = 1,
-    products: Size = 20_000,
+    seed: Seed = None,
+    products: Size = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="on 127.0.0.1; 0 takes a free one")] = 8931,
     upstream: Annotated[str | None, typer.Option(help="OpenAI-compatible server for inference; none echoes")] = None,
+    replies: Annotated[Path | None, typer.Option(help="script for inference: a JSON list of texts")] = None,
     model: Annotated[str | None, typer.Option(help="asked of the upstream whatever the agent asks for")] = None,
     admin_token_file: Annotated[Path | None, typer.Option(help="or ORESMITH_ADMIN_TOKEN: opens sessions")] = None,
     inference_key_file: Annotated[Path | None, typer.Option(help="or ORESMITH_INFERENCE_KEY")] = None,
@@ -77,9 +79,12 @@ def serve(
     """Serve search, tools and inference as SN15's sandbox proxy does, on 127.0.0.1."""
     from oresmith.arena.server.config import Secret, ServeConfig, Upstream
     from oresmith.arena.server.run import serve as run
+    from oresmith.arena.server.scripted import read_script
 
-    answers: Any = "echo"
+    answers: Any = "echo" if replies is None else read_script(replies)
     if upstream is not None:
+        if replies is not None:
+            raise OresmithError("inference is answered by one or the other", where="--upstream with --replies")
         key = Secret(env="ORESMITH_UPSTREAM_KEY", file=upstream_key_file)
         answers = Upstream(url=upstream, model=model, key=key)
     config = ServeConfig(
@@ -98,8 +103,8 @@ def describe(
     *,
     catalogue: Given = None,
     problems: Annotated[list[Path] | None, typer.Option(help="a suite's problems: their rewards and ranks")] = None,
-    seed: Seed = 1,
-    products: Size = 20_000,
+    seed: Seed = None,
+    products: Size = None,
     beside: Annotated[Path | None, typer.Option(help="product documents of another shop to compare with")] = None,
     beside_problems: Annotated[Path | None, typer.Option(help="the other shop's problems")] = None,
 ) -> None:
@@ -128,8 +133,8 @@ def suite(
     definition: Annotated[Path, typer.Argument(help="a suite's YAML")],
     out: Annotated[Path, typer.Option(help="problems in suite form, JSON lines")],
     catalogue: Given = None,
-    seed: Seed = 1,
-    products: Size = 20_000,
+    seed: Seed = None,
+    products: Size = None,
 ) -> None:
     """Make the problems of a suite, and show how far policies come that take the first or a random hit."""
     from oresmith.arena.suites import suite_jsonl
@@ -137,7 +142,7 @@ def suite(
     from oresmith.stage import write_small
 
     with _shop(None, catalogue, seed, products) as shop:
-        made = suite_of(definition, shop, seed)
+        made = suite_of(definition, shop, SEED if seed is None else seed)
     write_small(out, suite_jsonl(made))
     table = Table("level", "policy", "succeeds")
     for level, shares in made.report["baselines"].items():
@@ -194,13 +199,15 @@ def record(
 
 
 @contextmanager
-def _shop(index: Path | None, catalogue: list[Path] | None, seed: int, products: int) -> Iterator[Searcher]:
+def _shop(
+    index: Path | None, catalogue: list[Path] | None, seed: int | None, products: int | None
+) -> Iterator[Searcher]:
     """The search over an index, a catalogue or the embedded world; an index of our own goes away at the end."""
     from oresmith.arena.search import Searcher, index_of
 
     if index is not None:
-        if catalogue is not None:
-            raise OresmithError("an index holds its own catalogue", where="--index with --catalogue")
+        if (catalogue, seed, products) != (None, None, None):
+            raise OresmithError("an index has its own products", where="--index with --catalogue, --seed or --products")
         with Searcher.open(index) as shop:
             yield shop
         return
@@ -208,12 +215,14 @@ def _shop(index: Path | None, catalogue: list[Path] | None, seed: int, products:
         yield shop
 
 
-def _documents(catalogue: list[Path] | None, seed: int, products: int) -> Iterator[Document]:
-    if catalogue is None:
-        from oresmith.arena.world import documents
+def _documents(catalogue: list[Path] | None, seed: int | None, products: int | None) -> Iterator[Document]:
+    if catalogue is not None:
+        if products is not None:
+            raise OresmithError("a catalogue has the products that it has", where="--catalogue with --products")
+        return _read(catalogue)
+    from oresmith.arena.world import documents
 
-        return documents(seed, products)
-    return _read(catalogue)
+    return documents(SEED if seed is None else seed, products or PRODUCTS)
 
 
 def _read(catalogue: list[Path]) -> Iterator[Document]:

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import zstandard
 from datatrove.pipeline.base import PipelineStep
 
 from oresmith.arena.miners.session import Runtime
+from oresmith.blocks.packing import TALKS, PackedLines
 from oresmith.records import Problem
-
-_LEVEL = 6
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +63,7 @@ class PlayRuns(PipelineStep):  # type: ignore[misc]
         run = self.runs[rank]
         truth: list[bytes] = []
         with Searcher.open(self.index) as shop, (self.parts / f"witness-{rank:05d}.jsonl").open("wb") as seen:
-            write_packed(self.target / run.file, self._envelopes(run, shop, truth, seen))
+            write_packed(self.target / run.file, self._envelopes(run, shop, truth, seen), TALKS)
         (self.parts / f"truth-{rank:05d}.jsonl").write_bytes(b"".join(line + b"\n" for line in truth))
         yield from data or ()
 
@@ -91,8 +89,8 @@ class PlayRuns(PipelineStep):  # type: ignore[misc]
             yield one.line
 
 
-def write_packed(path: Path, lines: Iterable[bytes]) -> None:
-    """Write lines as one zstd frame; the library comes with the package, so every machine packs alike."""
-    with path.open("wb") as raw, zstandard.ZstdCompressor(_LEVEL).stream_writer(raw) as writer:
+def write_packed(path: Path, lines: Iterable[bytes], frame: int) -> None:
+    """Write lines, without their ends, `frame` of them to a zstd frame."""
+    with PackedLines(path, frame) as writer:
         for line in lines:
-            writer.write(line + b"\n")
+            writer.add(line)

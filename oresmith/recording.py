@@ -23,6 +23,7 @@ from oresmith.arena.search import Searcher, build_index
 from oresmith.arena.suites import Suite, base_path, make_suite, read_definition, suite_jsonl, truth_rows
 from oresmith.arena.witness import HEAD
 from oresmith.blocks.execute import run_pipeline
+from oresmith.blocks.packing import RECORDS
 from oresmith.declaration import Text
 from oresmith.errors import SnapshotError, shown
 from oresmith.param_data import Snapshot
@@ -75,7 +76,7 @@ def record(entry: Snapshot, target: Path, *, workers: int, scratch: Path) -> Pat
     target.mkdir(parents=True)
     scratch.mkdir(parents=True, exist_ok=True)
     catalogue = target / "catalogue.jsonl.zst"
-    write_packed(catalogue, (msgspec.json.encode(document) for document in _documents(entry)))
+    write_packed(catalogue, (msgspec.json.encode(document) for document in _documents(entry)), RECORDS)
     build_index(read_documents(catalogue), scratch / "index")
     with Searcher.open(scratch / "index") as searcher:
         suite = suite_of(definition_file, searcher, entry.seed or 0)
@@ -190,7 +191,7 @@ def _gather(entry: Snapshot, suite: Suite, runs: Sequence[Run], target: Path, pa
             writer.write((parts / f"truth-{place:05d}.jsonl").read_bytes())
     if entry.witness:
         seen = (line for place in range(len(runs)) for line in _lines(parts / f"witness-{place:05d}.jsonl"))
-        write_packed(target / "witness.jsonl.zst", chain([HEAD.rstrip()], seen))
+        write_packed(target / "witness.jsonl.zst", chain([HEAD.rstrip()], seen), RECORDS)
     (target / "suite.json").write_bytes(msgspec.json.format(msgspec.json.encode(suite.report), indent=1) + b"\n")
 
 

@@ -8,7 +8,6 @@ import pytest
 import yaml
 import zstandard
 
-from oresmith.arena.suites import collisions, read_definition
 from oresmith.declaration import read_declaration
 from oresmith.errors import OresmithError
 from oresmith.param_data import Snapshot
@@ -225,17 +224,3 @@ def test_an_entry_that_makes_no_sense_is_refused_by_its_key(tmp_path, change, wo
     done = project.stage("snapshots", "--name", "day-1")
     assert done.returncode == 2
     assert words in done.stderr
-
-
-def test_the_committed_suites_are_definitions_without_a_shared_problem(tmp_path):
-    open_one, hidden = (read_definition(arena_file) for arena_file in committed())
-    assert hidden.variants_of == "open-1.yaml"
-    assert hidden.pool == "heldout"
-    assert open_one.pool is None
-    assert collisions([], []) == {"golds": [], "queries": [], "specifications": []}
-
-
-def committed():
-    from tests.code_deps import ROOT
-
-    return ROOT / "snapshots/arena/open-1.yaml", ROOT / "snapshots/arena/hidden-1.yaml"

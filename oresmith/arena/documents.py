@@ -12,6 +12,7 @@ from typing import Annotated, Any, Protocol
 
 import msgspec
 
+from oresmith.arena.catalogue import Product
 from oresmith.arena.textio import decode_row, read_lines
 from oresmith.errors import OresmithError
 from oresmith.lines.decoding import BadJsonError
@@ -45,6 +46,19 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     attributes: dict[str, list[str]] = {}
     main_image_url: str = ""
     product_url: str = ""
+
+
+def product_of(document: Document) -> Product:
+    """The part of a document that the scorer reads."""
+    return Product(
+        product_id=document.product_id,
+        shop_id=document.shop_id,
+        title=document.title,
+        price=document.price,
+        service=document.service,
+        sku_options=document.sku_options,
+        attributes=document.attributes,
+    )
 
 
 class Shop(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import polars as pl
 
 from oresmith.audit import truth_clusters, truth_misses, truth_rows
@@ -15,36 +16,20 @@ from oresmith.audit.truth_clusters import ClusterRates, LeakRates, Nodes, names_
 from oresmith.audit.truth_file import read_truth
 from oresmith.audit.truth_misses import Listed
 from oresmith.audit.truth_rates import (
-    AcceptedRates,
-    FamilyRates,
-    FoundRates,
     Matched,
-    OriginRates,
-    OutcomeRates,
-    SecretRates,
 )
-from oresmith.audit.truth_rows import join, read_accepted, read_found, row_misses
+from oresmith.audit.truth_rows import RowFigures, join, read_accepted, read_found, row_misses
 from oresmith.errors import OresmithError
 from oresmith.frozen import read_frozen
-from oresmith.intervals import Rate
 from oresmith.records import Record
 
 TRUTHS_SCHEMA = "oresmith.truths/1"
 NO_TRUTH = "the snapshot carries no truth"
 
 
-class Figures(Record, frozen=True):
+class Figures(RowFigures, frozen=True):
     """All figures, over all judged snapshots together."""
 
-    origin: OriginRates
-    families: dict[str, FamilyRates]
-    forgery: FoundRates
-    """Forged rows by the provenance class agent-written."""
-    forged_verified: Rate
-    secrets: SecretRates
-    injections: FoundRates
-    outcome: OutcomeRates
-    accepted: AcceptedRates
     clusters: ClusterRates
     leaks: LeakRates
 
@@ -94,7 +79,7 @@ def report(data: Path, names: Sequence[str] | None = None) -> Truths:
         schema=TRUTHS_SCHEMA,
         snapshots=matched,
         not_judged=not_judged,
-        figures=Figures(**of_rows._asdict(), clusters=of_problems.clusters, leaks=of_problems.leaks),
+        figures=Figures(**msgspec.structs.asdict(of_rows), clusters=of_problems.clusters, leaks=of_problems.leaks),
         misses={kind: one for kind, one in misses.items() if one.count},
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import polars as pl
 
@@ -21,6 +20,7 @@ from oresmith.audit.truth_rates import (
 )
 from oresmith.errors import OresmithError
 from oresmith.intervals import Rate, rate
+from oresmith.records import Record
 
 PLACE = ("snapshot", "file", "line")
 FOUND = (
@@ -40,12 +40,13 @@ _HASHED = "sha256:"
 """An id that the evidence does not repeat as it is begins so."""
 
 
-class RowFigures(NamedTuple):
+class RowFigures(Record, frozen=True):
     """Everything about trajectories."""
 
     origin: OriginRates
     families: dict[str, FamilyRates]
     forgery: FoundRates
+    """Forged rows by the provenance class agent-written."""
     forged_verified: Rate
     """Forged rows that the evidence calls server-verified; none may be."""
     secrets: SecretRates

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from oresmith.arena.catalogue import Catalogue, Product, load_catalogue
+from oresmith.arena.documents import product_of
 from oresmith.arena.problems import gold_ids
 from oresmith.arena.scoring import SHAPE_FAULTS, Score, ScoreError, TitleRule, score_said
 from oresmith.arena.scoring_items import judge_item
@@ -151,7 +152,7 @@ def load_products(catalogue: Path, ids: Collection[str]) -> Catalogue:
         found = ((one, shop.get(one)) for one in sorted(ids))
         # A search takes ids less exactly than a file does.
         known = ((one, document) for one, document in found if document is not None and document.product_id == one)
-        return Catalogue({one: msgspec.convert(document, Product, from_attributes=True) for one, document in known})
+        return Catalogue({one: product_of(document) for one, document in known})
 
 
 def score_attempts(attempts: Sequence[Attempts], shelf: Shelf) -> Iterator[Row]:

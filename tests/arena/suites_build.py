@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from oresmith.arena.documents import product_of
 from oresmith.arena.suites import Suite, SuiteProblem, definition_of, make_suite
-from oresmith.arena.suites.wishes import product_of
 from oresmith.arena.world import documents
 from tests.arena.suites_shop import NaiveShop
 

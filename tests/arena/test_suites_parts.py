@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oresmith.arena.catalogue import Product
-from oresmith.arena.documents import Document, read_documents
+from oresmith.arena.documents import Document, product_of, read_documents
 from oresmith.arena.scoring_items import within_budget
 from oresmith.arena.suites import Constraint, Wish, check_suite, definition_of, make_suite
 from oresmith.arena.suites.requests import VOUCHER_WORDINGS, request_of, voucher_text
 from oresmith.arena.suites.vouchers import fault_of, make_voucher, needs
-from oresmith.arena.suites.wishes import draw, meets, pair_constraints, price_constraint, product_of, sayable, stated_of
+from oresmith.arena.suites.wishes import draw, meets, pair_constraints, price_constraint, sayable, stated_of
 from oresmith.arena.suites.wording import constraint_said, key_words, wish_said
 from tests.arena.suites_shop import NaiveShop
 from tests.shared import CATALOGUE, needs_shared

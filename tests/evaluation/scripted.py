@@ -147,3 +147,15 @@ def run(engine: Scripted, target: Path, problems: Sequence[Problem] | None = Non
         observed=target.with_name("observed.json"),
         quiet=True,
     )
+
+
+SAMPLED: dict[str, Any] = {"temperature": 0.7, "samples": 3}
+
+
+def the_expert(**more: Any) -> Scripted:
+    shop, problems = small_shop()
+    return Scripted(expert(problems, shop), context=100_000, **more)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}

@@ -137,3 +137,7 @@ def play(folder: Path, errs: int | None = 0, **settings: Any) -> Path:
     searcher, problems = small_shop()
     policy = never if errs is None else expert(problems, searcher, errs=errs)
     return run(Scripted(policy, context=100_000), folder, **settings).target
+
+
+RIGHT = talk("product", find(1), recommend("1"), DONE, finish="terminated")
+WRONG = talk("product", find(1, 2), recommend("2"), DONE, finish="terminated")

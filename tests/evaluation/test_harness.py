@@ -1,12 +1,8 @@
-"""Right and wrong models score as they must; a kill costs the samples in flight, and no byte depends on it."""
+"""Right and wrong models score as they must, and what is kept of them is whole."""
 
 from __future__ import annotations
 
 import io
-import os
-import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -32,26 +28,26 @@ from oresmith.param_models import Rollout
 from oresmith.rescoring import rescore
 from oresmith.traces import Context, decode
 from schemas.rollouts import ARROW
-from tests.code_deps import ROOT
-from tests.evaluation.scripted import Scripted, called, expert, looping, never, run, said, small_shop
+from tests.evaluation.scripted import (
+    SAMPLED,
+    Scripted,
+    called,
+    content,
+    expert,
+    looping,
+    never,
+    run,
+    said,
+    small_shop,
+    the_expert,
+)
 from tests.traces.build import SOURCE
-
-SAMPLED: dict[str, Any] = {"temperature": 0.7, "samples": 3}
-
-
-def the_expert(**more: Any) -> Scripted:
-    shop, problems = small_shop()
-    return Scripted(expert(problems, shop), context=100_000, **more)
 
 
 def rows(folder: Path, name: str = ROLLOUTS) -> list[dict[str, Any]]:
     with (folder / name).open("rb") as raw:
         data = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True).read()
     return [orjson.loads(line) for line in data.splitlines()]
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
 @pytest.fixture(scope="module")
@@ -162,93 +158,6 @@ def test_seeds_are_of_model_problem_sample_and_turn(tmp_path: Path):
     engine = the_expert()
     run(engine, tmp_path / "out", **SAMPLED)
     assert len({request.seed for request in engine.asked}) == len(engine.asked)
-
-
-@pytest.mark.parametrize("stop", [1, 9, 25])
-def test_an_interrupted_run_goes_on_where_it_was_and_ends_with_the_same_bytes(tmp_path: Path, stop: int):
-    whole = the_expert()
-    run(whole, tmp_path / "whole", batch=2, **SAMPLED)
-    with pytest.raises(KeyboardInterrupt):
-        run(the_expert(breaks=stop), tmp_path / "out", batch=2, **SAMPLED)
-    assert not (tmp_path / "out").exists()
-    rest = the_expert()
-    done = run(rest, tmp_path / "out", batch=2, **SAMPLED)
-    assert content(tmp_path / "out") == content(tmp_path / "whole")
-    assert orjson.loads((tmp_path / "observed.json").read_bytes())["resumed"] == done.tally.resumed
-    again = {request.key.rsplit("/", 1)[0] for request in rest.asked}
-    assert len(again) == 21 - done.tally.resumed
-    # What is played twice are the samples that were in flight.
-    assert len(rest.asked) <= len(whole.asked) - stop + 2 * 12
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from tests.evaluation.scripted import Scripted, expert, run, small_shop
-
-shop, problems = small_shop()
-answer = expert(problems, shop)
-
-class Dying(Scripted):
-    def chat(self, requests, sampling):
-        if len(self.asked) >= 20:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().chat(requests, sampling)
-
-run(Dying(answer, context=100_000), Path(sys.argv[1]), batch=2, temperature=0.7, samples=3)
-"""
-
-
-def test_a_kill_costs_no_more_than_the_samples_in_flight(tmp_path: Path):
-    target = tmp_path / "out"
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    died = subprocess.run([sys.executable, "-c", KILLED, str(target)], env=environment, timeout=120, check=False)
-    assert died.returncode == -signal.SIGKILL
-    assert not target.exists()
-    finished: Counter[str] = Counter()
-    whole = the_expert()
-    run(whole, tmp_path / "whole", batch=2, **SAMPLED)
-    for request in whole.asked[:20]:
-        finished[request.key.rsplit("/", 1)[0]] += 1
-    rest = the_expert()
-    done = run(rest, target, batch=2, **SAMPLED)
-    assert done.tally.resumed >= len(finished) - 2
-    assert done.tally.resumed > 0
-    assert content(target) == content(tmp_path / "whole")
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"seed": 2},
-        {"temperature": 0.8},
-        {"top_p": 0.9},
-        {"samples": 2},
-        {"max_turns": 11},
-        {"max_malformed": 2},
-        {"max_new_tokens": 99},
-        {"max_context": 90_000},
-        {"batch": 3},
-        {"view": "raw/1"},
-    ],
-)
-def test_nothing_of_another_configuration_is_taken_up(tmp_path: Path, changes: dict[str, Any]):
-    with pytest.raises(KeyboardInterrupt):
-        run(the_expert(breaks=12), tmp_path / "out", batch=2, **SAMPLED)
-    done = run(the_expert(), tmp_path / "out", **({"batch": 2} | SAMPLED | changes))
-    assert done.tally.resumed == 0
-
-
-def test_nothing_of_another_model_or_other_problems_is_taken_up(tmp_path: Path):
-    problems = small_shop()[1]
-    for other in ({"engine": the_expert(says="scripted/2")}, {"problems": problems[1:]}):
-        with pytest.raises(KeyboardInterrupt):
-            run(the_expert(breaks=12), tmp_path / "out", batch=2, **SAMPLED)
-        engine = other.pop("engine", the_expert())
-        assert run(engine, tmp_path / "out", batch=2, **SAMPLED, **other).tally.resumed == 0
-    with pytest.raises(KeyboardInterrupt):
-        run(the_expert(breaks=12), tmp_path / "out", batch=2, **SAMPLED)
-    assert run(the_expert(), tmp_path / "out", batch=2, **SAMPLED).tally.resumed > 0
 
 
 def test_a_model_that_loops_or_breaks_the_form_or_talks_too_long_ends_and_is_counted(tmp_path: Path):

@@ -34,27 +34,19 @@ from tests.evaluation.talks import (
     CATALOGUE,
     DONE,
     PROBLEMS,
+    RIGHT,
     SECRET,
+    WRONG,
     find,
     lines_of,
     play,
     recommend,
     scored,
-    shop_files,
     store,
     talk,
     view,
 )
 from tests.traces.build import JSON, PROPERTY, SOURCE
-
-RIGHT = talk("product", find(1), recommend("1"), DONE, finish="terminated")
-WRONG = talk("product", find(1, 2), recommend("2"), DONE, finish="terminated")
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Problems and catalogue of the scripted shop as files."""
-    return shop_files(tmp_path_factory.mktemp("shop"))
 
 
 def test_a_problem_without_a_rollout_fails_and_is_listed(tmp_path: Path):

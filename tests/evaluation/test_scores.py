@@ -27,26 +27,18 @@ from schemas.scores import ARROW
 from tests.evaluation.scripted import Scripted, looping, run, small_shop
 from tests.evaluation.talks import (
     DONE,
+    RIGHT,
+    WRONG,
     find,
     lines_of,
     play,
     recommend,
     scored,
-    shop_files,
     store,
     talk,
     view,
 )
 from tests.shared import needs_model
-
-RIGHT = talk("product", find(1), recommend("1"), DONE, finish="terminated")
-WRONG = talk("product", find(1, 2), recommend("2"), DONE, finish="terminated")
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Problems and catalogue of the scripted shop as files."""
-    return shop_files(tmp_path_factory.mktemp("shop"))
 
 
 def test_each_rollout_has_the_arenas_own_score(tmp_path: Path, shop: tuple[Path, Path]):

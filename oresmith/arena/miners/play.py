@@ -12,10 +12,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-import msgspec
-
-from oresmith.arena.catalogue import Product
-from oresmith.arena.documents import Shop
+from oresmith.arena.documents import Shop, product_of
 from oresmith.arena.miners.agents import Run
 from oresmith.arena.miners.brief import brief_of
 from oresmith.arena.miners.fakes import forge
@@ -179,7 +176,7 @@ def _success(problem: Problem, dialogue: list[Any] | None, shop: Shop) -> bool |
     try:
         ids = recommended_ids(last_recommendation(dialogue))
         found = [document for one in ids if (document := shop.get(one)) is not None]
-        products = {one.product_id: msgspec.convert(msgspec.to_builtins(one), Product) for one in found}
+        products = {one.product_id: product_of(one) for one in found}
         return score(problem, dialogue, products).success
     except ScoreError:
         return None

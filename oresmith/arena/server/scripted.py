@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
 
 from oresmith.arena.server.config import Policy
 from oresmith.arena.witness import digest
+from oresmith.errors import OresmithError
 
 NAMED: dict[str, Policy] = {}
 """The policies that a command line can name."""
@@ -30,6 +34,24 @@ def scripted(replies: Sequence[str]) -> Policy:
         return replies[min(spoken, len(replies) - 1)] if replies else ""
 
     return policy
+
+
+def read_script(path: Path) -> Policy:
+    """The scripted policy of a file.
+
+    Args:
+        path: a JSON list of at least one text, the replies in turn.
+
+    Raises:
+        OresmithError: the file cannot be read or holds something else.
+    """
+    try:
+        replies = msgspec.json.decode(path.read_bytes(), type=Annotated[list[str], msgspec.Meta(min_length=1)])
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise OresmithError(
+            "no script of replies", where=str(path), expected="a JSON list of texts", got=str(error)[:200]
+        ) from error
+    return scripted(replies)
 
 
 def conversation(body: dict[str, Any]) -> list[dict[str, Any]]:

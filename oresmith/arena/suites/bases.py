@@ -7,13 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from oresmith.arena.documents import Document
+from oresmith.arena.documents import Document, product_of
 from oresmith.arena.suites.levels import LEVELS, Level
 from oresmith.arena.suites.plan import Plan, SuiteProblem
 from oresmith.arena.suites.probe import Standing, all_suit, suits
 from oresmith.arena.suites.requests import VOUCHER_WORDINGS
 from oresmith.arena.suites.vouchers import make_voucher
-from oresmith.arena.suites.wishes import Wish, product_of, stream
+from oresmith.arena.suites.wishes import Wish, stream
 from oresmith.arena.suites.workshop import Cell, Workshop
 from oresmith.errors import OresmithError
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from oresmith.arena.catalogue import Product
-from oresmith.arena.documents import Document
+from oresmith.arena.documents import Document, product_of
 from oresmith.arena.problems import gold_ids
 from oresmith.arena.scoring import ScoreError, score
 from oresmith.arena.suites.vouchers import fault_of
-from oresmith.arena.suites.wishes import count_of, meets, product_of, stated_of
+from oresmith.arena.suites.wishes import count_of, meets, stated_of
 from oresmith.errors import OresmithError
 from oresmith.records import Problem
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from oresmith.arena.catalogue import Product
-from oresmith.arena.documents import Shop
+from oresmith.arena.documents import Shop, product_of
 from oresmith.arena.scoring_items import shop_count, total_price, within_budget
 from oresmith.arena.suites.levels import Level
 from oresmith.arena.suites.requests import Request
-from oresmith.arena.suites.wishes import Wish, count_of, meets, product_of, stated_of
+from oresmith.arena.suites.wishes import Wish, count_of, meets, stated_of
 from oresmith.arena.suites.wording import reference_query, values_query
 
 PAGE = 10

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from oresmith.arena.documents import product_of
 from oresmith.arena.suites.levels import LEVELS
 from oresmith.arena.suites.plan import SuiteProblem
 from oresmith.arena.suites.probe import POLICIES
 from oresmith.arena.suites.vouchers import needs
-from oresmith.arena.suites.wishes import product_of
 
 
 def report_of(problems: Sequence[SuiteProblem], searches: int) -> dict[str, Any]:

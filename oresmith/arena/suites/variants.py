@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from oresmith.arena.documents import Document
+from oresmith.arena.documents import Document, product_of
 from oresmith.arena.scoring_items import total_price
 from oresmith.arena.suites.levels import LEVELS
 from oresmith.arena.suites.plan import Plan, SuiteProblem
 from oresmith.arena.suites.probe import Standing, all_suit, suits
 from oresmith.arena.suites.requests import VOUCHER_WORDINGS
 from oresmith.arena.suites.vouchers import discounted, fault_of
-from oresmith.arena.suites.wishes import Wish, product_of, stream
+from oresmith.arena.suites.wishes import Wish, stream
 from oresmith.arena.suites.workshop import Workshop
 from oresmith.errors import OresmithError
 

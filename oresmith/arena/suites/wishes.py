@@ -71,19 +71,6 @@ def stream(*key: object) -> random.Random:
     return random.Random("/".join(map(str, key)))  # noqa: S311 (reproducible draws, no secret)
 
 
-def product_of(document: Document) -> Product:
-    """The part of a document that the scorer reads."""
-    return Product(
-        product_id=document.product_id,
-        shop_id=document.shop_id,
-        title=document.title,
-        price=document.price,
-        service=document.service,
-        sku_options=document.sku_options,
-        attributes=document.attributes,
-    )
-
-
 def stated_of(reward: dict[str, Any]) -> dict[str, Any]:
     """A reward with its constraints alone: no product is the gold one, no title is asked for."""
     return {"product_id": "", **{key: value for key, value in reward.items() if key not in ("product_id", "title")}}
