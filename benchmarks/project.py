@@ -34,7 +34,8 @@ def project(settings: Settings, rows: int, *, distinct: int | None = None) -> tu
     where.mkdir(exist_ok=True)
     with inside(where):
         if not (where / "data" / "snapshots" / NAME).exists():
-            snapshots.run(params(home).snapshots[0])
+            chosen = params(home)
+            snapshots.run(chosen, chosen.snapshots[0])
     return where, home
 
 

@@ -163,7 +163,11 @@ def _units(base: str, rng: random.Random) -> str | None:
     """Every measure in another unit; None for a query without one."""
     changed = base
     for pattern, unit, factor in _MEASURES:
-        changed = pattern.sub(lambda match, unit=unit, factor=factor: f"{float(match[1]) * factor:g} {unit}", changed)
+
+        def converted(match: re.Match[str], unit: str = unit, factor: float = factor) -> str:
+            return f"{float(match[1]) * factor:g} {unit}"
+
+        changed = pattern.sub(converted, changed)
     return None if changed == base else changed
 
 
