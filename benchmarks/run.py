@@ -32,6 +32,7 @@ NAMES = (
     "arena_search",
     "rescoring",
     "batching",
+    "sft",
 )
 RESULTS = Path(__file__).resolve().parent / "results.json"
 

@@ -14,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from oresmith.cli_arena import arena
+from oresmith.cli_doctor import ProfileName
+from oresmith.cli_doctor import register as register_doctor
 from oresmith.cli_models import register
 from oresmith.errors import OresmithError
 from oresmith.stage import DATA, guarded
@@ -25,6 +27,7 @@ app.add_typer(leakage, name="leakage")
 app.add_typer(audit, name="audit")
 app.add_typer(arena, name="arena")
 register(app)
+register_doctor(app)
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON document")]
 Problems = typer.Option(help="problem file: suite JSON, suite-form JSONL or ShoppingBench's test files")
 Products = typer.Option(help="product documents, JSONL (.gz, .zst)")
@@ -159,13 +162,13 @@ def vault(
 
 
 @app.command()
-def params() -> None:
-    """Check params.yaml and print every parameter in force, defaults included."""
+def params(profile: Annotated[str | None, ProfileName] = None) -> None:
+    """Check params.yaml, or a profile over it, and print every parameter in force, defaults included."""
     import yaml
 
-    from oresmith.params import load_params
+    from oresmith.profiles import load_profile
 
-    print(yaml.safe_dump(msgspec.to_builtins(load_params()), sort_keys=False), end="")
+    print(yaml.safe_dump(msgspec.to_builtins(load_profile(profile)), sort_keys=False), end="")
 
 
 @app.command()

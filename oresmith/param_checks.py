@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
 def check_combinations(params: Params, where: str) -> None:
     """Refuse combinations that each key alone would allow but that cannot work together."""
+    if params.release.model not in [None, *(model.name for model in params.models)]:
+        raise ParameterError(
+            "the model that is released is not evaluated",
+            where=f"{where}: release.model",
+            expected=", ".join(model.name for model in params.models),
+            got=str(params.release.model),
+        )
     names = [entry.name for entry in params.snapshots]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -125,6 +132,14 @@ def _check_rollout(params: Params, where: str) -> None:
     if twice:
         raise ParameterError("two models share a name", where=f"{where}: models", got=", ".join(twice))
     for place, model in enumerate(params.models):
+        unknown = sorted({*model.against} - {*names[:place]})
+        if unknown:
+            raise ParameterError(
+                "a model is compared with models that stand before it in the list",
+                where=f"{where}: models[{place}].against",
+                expected=", ".join(names[:place]) or "none",
+                got=", ".join(unknown),
+            )
         known = (model.stage is not None) + (model.path is not None)
         if known > 1 or (known == 0 and rollout.engine != "openai"):
             raise ParameterError("a model needs `from` or `path`, not both", where=f"{where}: models[{place}]")

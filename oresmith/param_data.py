@@ -157,6 +157,8 @@ class Release(Namespace, frozen=True):
 
     version: Annotated[str, msgspec.Meta(pattern=r"^(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\Z")] = "0.1.0"
     """Ledger lines of earlier releases alone are read."""
+    model: Name | None = None
+    """The entry of `models` that is released; null takes the last."""
 
 
 class Corpus(Namespace, frozen=True):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from oresmith.param_types import Name, Namespace, PathText, Positive, Share, TaskName
+from oresmith.param_types import Name, Namespace, PathText, Positive, Share, Stage, TaskName
 
 
 class Base(Namespace, frozen=True):
@@ -30,10 +30,14 @@ class Model(Namespace, frozen=True, rename={"stage": "from"}):
     """One entry of the list of models that are evaluated."""
 
     name: Name
-    stage: Name | None = None
-    """`from` in the file: a stage whose directory below data/ is the model, or holds it as `model`."""
+    stage: Stage | None = None
+    """`from` in the file: a directory below data/ that is the model or has it in `model/`, such as sft/1."""
     path: PathText | None = None
     """A model directory outside the pipeline."""
+    levels: tuple[TaskName, ...] | None = None
+    """Difficulties of its problems; null takes `rollout.levels`."""
+    against: tuple[Name, ...] = ()
+    """Models of the same levels that it is compared with, beside the first and the one before it: its control, say."""
 
 
 class Rollout(Namespace, frozen=True):
@@ -43,6 +47,8 @@ class Rollout(Namespace, frozen=True):
     """`heldout` is the pool of the date in split.held_out."""
     problems: Positive | None = None
     """Most problems, a subset by hash; null takes the whole pool."""
+    levels: tuple[TaskName, ...] = ()
+    """Difficulties of the problems, such as L1; none takes all."""
     samples: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
     """Of each problem."""
     temperature: Annotated[float, msgspec.Meta(ge=0.0, le=2.0)] = 0.0
@@ -58,7 +64,7 @@ class Rollout(Namespace, frozen=True):
     batch: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 16
     """Episodes at the same time."""
     seed: Annotated[int, msgspec.Meta(ge=0, le=2**40)] = 1
-    view: Literal["compact/1", "raw/1"] = "compact/1"
+    view: Literal["brief/1", "compact/1", "raw/1"] = "compact/1"
     """How results of tools are shown (schemas/views)."""
     prompt: Literal["shopper-1"] = "shopper-1"
     """System prompt (schemas/prompts)."""
@@ -106,7 +112,7 @@ class Lmeval(Namespace, frozen=True):
     """Whose accepted trajectories give the calls of `shopping_next_call`."""
     rows: Positive | None = 8
     """Most calls of it, and most documents of each further task; null takes all."""
-    view: Literal["compact/1", "raw/1"] = "compact/1"
+    view: Literal["brief/1", "compact/1", "raw/1"] = "compact/1"
     """How results of tools are shown (schemas/views)."""
     prompt: Literal["shopper-1"] = "shopper-1"
     """System prompt (schemas/prompts) of trajectories that log none."""

@@ -16,6 +16,7 @@ from oresmith.param_checks import check_combinations
 from oresmith.param_data import Benchmark, Cluster, Corpus, Evidence, Gate, Normalize, Release, Snapshot, Split, Truth
 from oresmith.param_faults import named
 from oresmith.param_models import Base, Compare, Lmeval, Model, Rollout, Score
+from oresmith.param_training import Controls, Grpo, Kto, Rejection, Sft, Teacher, Train
 from oresmith.param_types import Namespace
 from oresmith.yamlfile import READ_FAULTS, read_yaml
 
@@ -28,6 +29,10 @@ class Run(Namespace, frozen=True):
     executor: Literal["local", "ray"] = "local"
     workers: Annotated[int, msgspec.Meta(ge=0, le=1024)] = 0
     """Processes at once; 0 takes the machine's cores, never more than there are shards."""
+    launch: Annotated[
+        str, msgspec.Meta(pattern=r"^(python|accelerate launch --config_file [A-Za-z0-9][A-Za-z0-9._/-]{0,255})\Z")
+    ] = "python"
+    """What starts a training stage: `python`, or accelerate and its configuration for several GPUs and nodes."""
 
 
 class Params(Namespace, frozen=True):
@@ -45,6 +50,13 @@ class Params(Namespace, frozen=True):
     base: Base = Base()
     models: Annotated[tuple[Model, ...], msgspec.Meta(min_length=1)] = (Model(name="base", stage="base"),)
     """The first is what the others are compared with."""
+    train: Train = Train()
+    sft: Sft = Sft()
+    rejection: Rejection = Rejection()
+    teacher: Teacher = Teacher()
+    kto: Kto = Kto()
+    grpo: Grpo = Grpo()
+    control: Controls = Controls()
     rollout: Rollout = Rollout()
     score: Score = Score()
     compare: Compare = Compare()

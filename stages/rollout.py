@@ -35,7 +35,8 @@ def run(params: Params, name: str, engines: Callable[[Rollout, str, Path | None]
         engines: opens the engine that the parameters name.
     """
     model, settings = selected_model(params, name), params.rollout
-    chosen = problems_of_pool(DATA, settings.pool, params.split.held_out, settings.problems)
+    levels = settings.levels if model.levels is None else model.levels
+    chosen = problems_of_pool(DATA, settings.pool, params.split.held_out, settings.problems, levels)
     with ExitStack() as stack:
         shops = {
             shop: stack.enter_context(Searcher.open(DATA / "index" / shop / "catalogue"))

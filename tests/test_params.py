@@ -25,7 +25,7 @@ def test_the_committed_file_is_valid_and_names_every_parameter():
     params = load_params(ROOT / "params.yaml")
     for namespace in msgspec.structs.fields(Params):
         if namespace.name not in {"snapshots", "models"}:
-            fields = {field.name for field in msgspec.structs.fields(getattr(params, namespace.name))}
+            fields = {field.encode_name for field in msgspec.structs.fields(getattr(params, namespace.name))}
             assert set(raw[namespace.name]) == fields, namespace.name
 
 

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +24,8 @@ from oresmith.errors import OresmithError
 _FOLDER = Path(__file__).resolve().parents[2] / "schemas" / "views"
 
 _WIDE, _NARROW = (", ", ": "), (",", ":")
-VIEWS = {"raw/1": "raw-1.json", "compact/1": "compact-1.json"}
+_WORDS = {"price": "PHP", "shop_id": "shop"}
+VIEWS = {"raw/1": "raw-1.json", "compact/1": "compact-1.json", "brief/1": "brief-1.json"}
 """File of each view, by version. Named in full, so that DVC's dependencies hold it."""
 
 
@@ -49,7 +50,8 @@ class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: Literal["oresmith.view/1"]
     version: str
     description: str
-    form: Literal["json", "lines"]
+    form: Literal["json", "lines", "words"]
+    """The raw result; a JSON object a product; or its values in words, a line a product."""
     max_characters: int = 0
     """Of the whole text: products that do not fit are left out whole, other text is cut."""
     empty: str = ""
@@ -82,7 +84,8 @@ def render(view: str, tool_name: object, result: object) -> str:
         return result if isinstance(result, str) else _dumps(result, _NARROW)
     shape = declared.tools.get(tool_name) if isinstance(tool_name, str) else None
     if shape is not None and isinstance(result, list) and all(isinstance(item, dict) for item in result):
-        return "\n".join(_lines(declared, shape, control, result))
+        write = _in_words if declared.form == "words" else _in_json
+        return "\n".join(_lines(declared, shape, control, result, write))
     text = control.sub(_broken, result if isinstance(result, str) else _dumps(result, _WIDE))
     left = len(text) - declared.max_characters
     return text if left <= 0 else text[: declared.max_characters] + "\n" + declared.cut.format(count=left)
@@ -93,7 +96,8 @@ def visible_ids(view: str, tool_name: str, result: object) -> list[str]:
     text = render(view, tool_name, result)
     items = result if isinstance(result, list) else []
     ids = [item.get("product_id") for item in items if isinstance(item, dict)]
-    return [one for one in ids if isinstance(one, str) and _dumps(one, ("", "")) in text]
+    quoted = view_declaration(view).form != "words"
+    return [one for one in ids if isinstance(one, str) and (_dumps(one, ("", "")) if quoted else one) in text]
 
 
 def view_sha256(view: str) -> str:
@@ -125,13 +129,19 @@ def _broken(match: re.Match[str]) -> str:
     return f"{token[0]} {token[1:]}"
 
 
-def _lines(view: View, shape: ToolView, control: re.Pattern[str], items: list[dict[str, Any]]) -> Iterator[str]:
-    """One JSON object a line, as many as fit, then the count of the others."""
+def _lines(
+    view: View,
+    shape: ToolView,
+    control: re.Pattern[str],
+    items: list[dict[str, Any]],
+    write: Callable[[dict[str, Any]], str],
+) -> Iterator[str]:
+    """One product a line, as many as fit, then the count of the others."""
     if not items:
         yield view.empty
     room, shown = view.max_characters, 0
     for item in items[: shape.products]:
-        line = control.sub(_broken, _dumps(_product(view, shape, item), _WIDE))
+        line = control.sub(_broken, write(_product(view, shape, item)))
         room -= len(line) + 1
         if room < 0:
             break
@@ -139,6 +149,29 @@ def _lines(view: View, shape: ToolView, control: re.Pattern[str], items: list[di
         yield line
     if shown < len(items):
         yield view.more.format(count=len(items) - shown)
+
+
+def _in_json(shown: dict[str, Any]) -> str:
+    return _dumps(shown, _WIDE)
+
+
+def _in_words(shown: dict[str, Any]) -> str:
+    """Values as a person would note them, the id last: `title, PHP 760, shop 6 = 9`, `size s | colour red = 9`."""
+    said, options, ids = [], [], []
+    for name, value in shown.items():
+        if name == "attributes":
+            said += [f"{_spaced(key)} {found}" for key, found in value.items()]
+        elif name == "sku_options":
+            options = [_spaced(option).replace(": ", " ") for option in value]
+        elif name == "product_id":
+            ids = [str(value)]
+        else:
+            said.append(f"{_WORDS[name]} {value}" if name in _WORDS else str(value))
+    return clean(" = ".join([" | ".join(filter(None, [", ".join(said), *options])), *ids]))
+
+
+def _spaced(text: str) -> str:
+    return text.replace("_", " ")
 
 
 def _product(view: View, shape: ToolView, item: dict[str, Any]) -> dict[str, Any]:

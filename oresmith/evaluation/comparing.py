@@ -1,7 +1,8 @@
 """Evaluations held against each other on the same problems; refused where they were made under different conditions.
 
-What is claimed is tested: ASR and CAR over all problems, of each model against the first and against the one before it,
-with Holm's correction over all tests of the run. By category differences have their intervals and are not tested.
+What is claimed is tested: ASR and CAR over all problems, of each model against the first and against the one before it
+(or of the pairs that are asked for), with Holm's correction over all tests of the run. By category differences have
+their intervals and are not tested.
 """
 
 from __future__ import annotations
@@ -84,23 +85,27 @@ class Comparisons(Record, frozen=True):
     pairs: list[Pair]
 
 
-def compare(scored: Sequence[Scored], *, forced: bool = False) -> Comparisons:
+def compare(
+    scored: Sequence[Scored], *, forced: bool = False, pairs: Sequence[tuple[int, int]] | None = None
+) -> Comparisons:
     """Compare each evaluation with the first, and with the one before it.
 
     Args:
         scored: evaluations, the base first; of one there is nothing to compare.
         forced: compare under different conditions, too; every number then says so.
+        pairs: places of the evaluations that are compared, in place of those.
 
     Raises:
         OresmithError: conditions differ or are not known to be equal, and nothing is forced; or no problem in common.
     """
-    places = dict.fromkeys((first, second) for second in range(1, len(scored)) for first in (0, second - 1))
+    in_turn = ((first, second) for second in range(1, len(scored)) for first in (0, second - 1))
+    places = dict.fromkeys(in_turn if pairs is None else pairs)
     chosen = [(scored[first], scored[second]) for first, second in places]
     if not forced:
         for first, second in chosen:
             refuse_difference(first, second)
-    pairs = [_pair(first, second) for first, second in chosen]
-    tested = [one for pair in pairs for one in pair.differences if one.p is not None]
+    found = [_pair(first, second) for first, second in chosen]
+    tested = [one for pair in found for one in pair.differences if one.p is not None]
     corrected = iter(holm([one.p for one in tested if one.p is not None]))
     return Comparisons(
         models=[one.scores.model for one in scored],
@@ -111,7 +116,7 @@ def compare(scored: Sequence[Scored], *, forced: bool = False) -> Comparisons:
                 pair,
                 differences=[one if one.p is None else _decided(one, next(corrected)) for one in pair.differences],
             )
-            for pair in pairs
+            for pair in found
         ],
     )
 

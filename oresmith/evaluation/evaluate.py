@@ -106,7 +106,7 @@ def publish(
         staged = stack.enter_context(
             stage_output(target, lock, schema=ROLLOUT_SCHEMA, params=configuration, observed=observed)
         )
-        digest = digest_of(configuration | {"asked": _asked(chosen)})
+        digest = run_digest(configuration, chosen)
         journal = stack.enter_context(open_journal(target.with_name(f".{target.name}.journal"), digest))
         with meter(name, quiet=quiet) as watch:
             tally = play(
@@ -181,6 +181,16 @@ def configuration_of(
         "seed": settings.seed,
         "batch": settings.batch,
     }
+
+
+def run_digest(configuration: dict[str, Any], chosen: Chosen) -> str:
+    """Names everything that the samples depend on, hex: `run_id` of their rows, and the journal's name.
+
+    Args:
+        configuration: as `configuration_of`.
+        chosen: the problems, whose exact words and shops count, too.
+    """
+    return digest_of(configuration | {"asked": _asked(chosen)})
 
 
 def load_configuration(folder: Path) -> dict[str, Any]:

@@ -31,6 +31,8 @@ ENDED = ("terminated", "stopped", "malformed", "turns", "length", "context", "er
 UNKNOWN = "unknown"
 """Of a trace whose last word is a call, and that says nothing of its end."""
 _SHOWN = re.compile(r"""product_id["']\s?:\s?(?:["']([^"'\\\s,]{1,128})["']|(\d{1,32})\b)""")
+_IN_WORDS = re.compile(r" = (\d{1,32})$", re.MULTILINE)
+"""Where a view that shows products in words, not as JSON, has their ids."""
 _QUOTES = ('"', "'")
 _BATCH_BYTES = 4 * 2**20
 _MOST = 2**53
@@ -234,7 +236,7 @@ class _Calls:
         if content.startswith("Error:"):
             self.errors += 1
         elif name in (FIND, VIEW):
-            self.shown.update(dict.fromkeys(shown_ids(content)))
+            self.shown.update(dict.fromkeys(shown_ids(content) or _IN_WORDS.findall(content)))
 
 
 def _read(arguments: str) -> tuple[Any, bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -15,7 +15,7 @@ from oresmith.errors import OresmithError
 from oresmith.leakage.keys import problem_keys
 from oresmith.records import Problem
 
-Pool = Literal["heldout", "dev"]
+Pool = Literal["heldout", "dev", "train"]
 
 
 class Case(NamedTuple):
@@ -38,14 +38,17 @@ class Chosen(NamedTuple):
     """Why -> problems of the pool that cannot be played, or that `rollout.problems` leaves out."""
 
 
-def problems_of_pool(data: Path, pool: Pool, held_out: str | None, limit: int | None) -> Chosen:
+def problems_of_pool(
+    data: Path, pool: Pool, held_out: str | None, limit: int | None, levels: Collection[str] = ()
+) -> Chosen:
     """The problems of a pool, whose snapshots' catalogues are indexed.
 
     Args:
         data: the pipeline's directory: reads cluster/problems.parquet and split/assignments.parquet.
-        pool: `dev`, or `heldout`, which takes those of one date.
+        pool: `dev`, `train` (those that may be trained on), or `heldout`, which takes those of one date.
         held_out: that date.
         limit: most problems; the subset is decided by hash, and a smaller one lies within a larger one.
+        levels: difficulties, as in "L1"; empty takes all.
 
     Raises:
         OresmithError: no tables, no date for `heldout`, or no problem that can be played.
@@ -64,16 +67,20 @@ def problems_of_pool(data: Path, pool: Pool, held_out: str | None, limit: int | 
     ours = pl.col("pool") == pool
     if pool == "heldout":
         ours &= pl.col("held_out") == held_out
+    if pool == "train":
+        ours &= pl.col("trainable")
     rows = problems.join(assigned.filter(ours).select("problem"), on="problem", how="inner")
     left_out: Counter[str] = Counter()
     cases = []
     for row in rows.iter_rows(named=True):
-        fault = _unplayable(row["query"], row["snapshot"], data)
+        other = bool(levels) and row["difficulty"] not in levels
+        fault = "level" if other else _unplayable(row["query"], row["snapshot"], data)
         if fault:
             left_out[fault] += 1
             continue
         cases.append(case_of(row))
     named = f"heldout {held_out}" if pool == "heldout" else pool
+    named += f", {' '.join(sorted(levels))}" if levels else ""
     return _chosen(cases, named, left_out, limit, f"rollout.pool: {named}")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,6 +24,9 @@ from oresmith.evidence.outcome import check_golds, reward_titles
 from oresmith.evidence.signals import safe_id
 from oresmith.records import Problem
 from schemas.scores import COLUMNS
+
+if TYPE_CHECKING:
+    from oresmith.arena.search import Searcher
 
 Row = dict[str, Any]
 """Values by column of schemas/scores.py."""
@@ -149,10 +152,15 @@ def load_products(catalogue: Path, ids: Collection[str]) -> Catalogue:
     from oresmith.arena.search import Searcher
 
     with Searcher.open(catalogue) as shop:
-        found = ((one, shop.get(one)) for one in sorted(ids))
-        # A search takes ids less exactly than a file does.
-        known = ((one, document) for one, document in found if document is not None and document.product_id == one)
-        return Catalogue({one: product_of(document) for one, document in known})
+        return products_of(shop, ids)
+
+
+def products_of(shop: Searcher, ids: Collection[str]) -> Catalogue:
+    """As `load_products`, from an open index."""
+    found = ((one, shop.get(one)) for one in sorted(ids))
+    # A search takes ids less exactly than a file does.
+    known = ((one, document) for one, document in found if document is not None and document.product_id == one)
+    return Catalogue({one: product_of(document) for one, document in known})
 
 
 def score_attempts(attempts: Sequence[Attempts], shelf: Shelf) -> Iterator[Row]:

@@ -190,6 +190,34 @@ def mask_fault(
     return None
 
 
+def sampled_fault(
+    ids: Sequence[int], mask: Sequence[int], drawn: Sequence[tuple[str, int | None]], chat: Chat
+) -> tuple[RowFault, str] | None:
+    """As `mask_fault`, for what a model has sampled, which need not be what it should emit.
+
+    Args:
+        ids: of one row, padding aside.
+        mask: as long; 1 on what the loss covers.
+        drawn: text of each reply that the loss must cover, in order, and the end token that was drawn behind it, or
+            None for a reply that was cut.
+        chat: that rendered the prompts.
+    """
+    if len(ids) != len(mask):
+        return RowFault.WRONG_MASK, f"{len(mask)} mask values for {len(ids)} ids"
+    spans = _runs(mask)
+    if not spans:
+        return RowFault.NO_SUPERVISED, ""
+    if len(spans) != len(drawn):
+        return RowFault.WRONG_MASK, f"{len(spans)} spans for {len(drawn)} replies"
+    for (start, end), (text, token) in zip(spans, drawn, strict=True):
+        said = end if token is None else end - 1
+        if token is not None and ids[said] != token:
+            return RowFault.WRONG_MASK, f"tokens {start} to {end} lack the end token"
+        if chat.tokenizer.decode(ids[start:said]) != text:
+            return RowFault.WRONG_MASK, f"tokens {start} to {end} are not the reply"
+    return None
+
+
 def _span_fault(span: Sequence[int], answer: Message, chat: Chat) -> str:
     if span[-1] != chat.tokenizer.end:
         return "lack the end token"

@@ -87,7 +87,7 @@ def write_tiny(target: Path, dtype: str, seed: int) -> None:
         raise OresmithError("a package for models is not installed", todo="pip install 'oresmith[train]'") from error
     raw = tiny_tokenizer()
     control = {token["content"]: token["id"] for token in json.loads(raw)["added_tokens"]}
-    config = _config(control) | {"dtype": dtype}
+    config = tiny_config(control) | {"dtype": dtype}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Qwen3ForCausalLM(Qwen3Config(**{key: value for key, value in config.items() if key != "dtype"}))
@@ -102,7 +102,8 @@ def write_tiny(target: Path, dtype: str, seed: int) -> None:
     save_weights(target, weights, dtype)
 
 
-def _config(control: dict[str, int]) -> dict[str, Any]:
+def tiny_config(control: dict[str, int]) -> dict[str, Any]:
+    """The model's config.json; `control` gives the ids of the end and the padding token."""
     return {
         "architectures": ["Qwen3ForCausalLM"],
         "attention_bias": False,

@@ -129,13 +129,41 @@ def test_every_product_is_shown_or_counted(page: list[dict[str, Any]]) -> None:
     assert len(products) + counted == len(page)
 
 
-def test_real_tool_errors_pass_through_both_views() -> None:
+def test_real_tool_errors_pass_through_all_views() -> None:
     error = Toolbox(TinyShop()).call("find_product", {})
-    assert [render(view, "find_product", error) for view in VIEWS] == [error, error]
+    assert [render(view, "find_product", error) for view in VIEWS] == [error] * len(VIEWS)
 
 
 def test_a_views_hash_is_that_of_its_file_and_the_name_must_be_known() -> None:
-    assert len({view_sha256(view) for view in VIEWS}) == len(VIEWS) == 2
+    assert len({view_sha256(view) for view in VIEWS}) == len(VIEWS) == 3
     assert [view_declaration(view).version for view in VIEWS] == list(VIEWS)
     with pytest.raises(OresmithError, match="no such observation view"):
         render("compact/2", "find_product", [])
+
+
+def test_brief_is_a_line_of_words_a_product_that_holds_its_id_and_what_it_offers() -> None:
+    hits = found(7)
+    text = render("brief/1", "find_product", hits)
+    lines = text.split("\n")
+    assert [line.rpartition(" = ")[2] for line in lines[:-1]] == [hit["product_id"] for hit in hits[:5]]
+    assert lines[-1] == "(2 more)"
+    assert visible_ids("brief/1", "find_product", hits) == [hit["product_id"] for hit in hits[:5]]
+    page = {
+        "product_id": "77",
+        "attributes": {"fit_type": ["flat"], "sheet_fabric": ["cotton", "linen"]},
+        "sku_options": {"1": {"bed_size": "double", "color_family": "grey"}, "2": {"bed_size": "king"}},
+    }
+    shown = render("brief/1", "view_product_information", [page])
+    assert (
+        shown == "fit type flat, sheet fabric cotton, linen | bed size double, color family grey | bed size king = 77"
+    )
+    assert visible_ids("brief/1", "view_product_information", [page]) == ["77"]
+
+
+@given(PRODUCTS, st.sampled_from(NAMES))
+def test_brief_shows_anything_in_bounded_lines_without_control_tokens(
+    products: list[dict[str, Any]], name: str
+) -> None:
+    text = render("brief/1", name, products)
+    assert len(text) <= view_declaration("brief/1").max_characters + 200
+    assert not any(token in text for token in COMPACT.control)

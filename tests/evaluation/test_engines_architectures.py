@@ -74,7 +74,7 @@ def test_attention_that_is_not_ours_is_refused(tmp_path: Path, monkeypatch: pyte
 def test_a_packed_layer_computes_what_the_layer_does_and_each_row_alike(bias: bool, threads: int) -> None:
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(576, 96, bias=bias), torch.nn.Linear(96, 576, bias=bias))
-    model.dtype = torch.float32
+    model.dtype, model.device = torch.float32, torch.device("cpu")  # as a model of transformers has them
     rows, before = torch.randn(1, 300, 576), torch.get_num_threads()
     torch.set_num_threads(threads)
     try:

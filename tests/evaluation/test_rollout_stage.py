@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import orjson
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -243,3 +244,18 @@ def test_a_server_needs_no_model_directory(tmp_path: Path):
     }
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(good))
     assert rollout.model_directory(load_params(tmp_path / "params.yaml").models[0]) is None
+
+
+def test_levels_choose_the_problems_and_the_others_are_counted(project: Project):
+    problems = small_shop()[1]
+    pools(problems, [("train", None), *[("heldout", DATE)] * 6], "shop")
+    path = Path("data/cluster/problems.parquet")
+    table = pl.read_parquet(path).with_columns(
+        pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("L2")).otherwise("difficulty").alias("difficulty")
+    )
+    table.write_parquet(path)
+    every = problems_of_pool(Path("data"), "heldout", DATE, None)
+    easy = problems_of_pool(Path("data"), "heldout", DATE, None, ["L1"])
+    assert {case.problem.difficulty for case in easy.cases} == {"L1"}
+    assert easy.left_out["level"] == len(every.cases) - len(easy.cases) > 0
+    assert easy.pool == f"heldout {DATE}, L1"

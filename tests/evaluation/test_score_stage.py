@@ -14,6 +14,7 @@ import pytest
 
 from oresmith.errors import OresmithError, ParameterError
 from oresmith.evaluation.scored import load_scores
+from oresmith.param_models import Model
 from oresmith.params import load_params
 from stages import compare, rollout, score
 from tests.evaluation.scripted import Scripted, expert, small_shop
@@ -143,4 +144,35 @@ def test_rollouts_of_problems_that_the_pipeline_does_not_know_are_refused(played
 def test_a_threshold_without_a_model_of_titles_is_refused_before_any_work(played: Project):
     with pytest.raises(ParameterError, match=r"score\.title_min"):
         params(played, score={"title_min": 0.7})
+        load_params()
+
+
+def test_models_are_held_against_the_first_and_the_one_before_of_their_levels_and_against_those_they_name():
+    models = (
+        Model(name="base", stage="base"),
+        Model(name="sft", stage="sft/1"),
+        Model(name="base-hard", stage="base", levels=("L2", "L3")),
+        Model(name="control", stage="control/teacher"),
+        Model(name="teacher-hard", stage="teacher", levels=("L2", "L3")),
+        Model(name="teacher", stage="teacher", against=("sft", "base")),
+    )
+    named = [(models[first].name, models[second].name) for first, second in compare.pairs_of(models)]
+    assert named == [
+        ("base", "sft"),
+        ("base", "control"),
+        ("sft", "control"),
+        ("base-hard", "teacher-hard"),
+        ("base", "teacher"),
+        ("sft", "teacher"),
+        ("control", "teacher"),
+    ]
+
+
+def test_a_model_that_is_compared_with_one_further_down_is_refused(played: Project):
+    played.params["models"] = [
+        {"name": "first", "from": "base", "against": ["second"]},
+        {"name": "second", "from": "base"},
+    ]
+    played.write_params()
+    with pytest.raises(ParameterError, match="stand before it"):
         load_params()

@@ -18,7 +18,20 @@ DEMO = ROOT / "snapshots" / "demo"
 STAGES = ("snapshots", "normalize", "evidence", "gate")
 
 
-OF_MODELS = {"index", "base", "rollout", "score", "compare", "lmeval"}
+OF_MODELS = {
+    "index",
+    "base",
+    "sft",
+    "rejection",
+    "teacher",
+    "kto",
+    "grpo",
+    "control",
+    "rollout",
+    "score",
+    "compare",
+    "lmeval",
+}
 
 
 def dataset_pipeline() -> str:

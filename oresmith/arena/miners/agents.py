@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -19,6 +19,7 @@ from oresmith.arena.miners.scripts import script_of
 from oresmith.arena.miners.session import Session
 from oresmith.arena.miners.shopper import Shopper, Style
 from oresmith.arena.miners.streams import stream
+from oresmith.arena.miners.terse import make_terse
 from oresmith.arena.miners.voice import Voice
 
 EXPERT = Style(rounds=5, batches=2, together=0.6, pages=0.5, patience=28_000)
@@ -138,14 +139,17 @@ def vary(style: Style, habits: random.Random) -> Style:
     )
 
 
-def make_teacher(brief: Brief, seed: int) -> Policy:
-    """The expert as a policy that an external harness drives step by step, executing the calls itself.
+def make_teacher(brief: Brief, seed: int, style: Literal["expert", "terse"] = "expert") -> Policy:
+    """A scripted policy that an external harness drives step by step, executing the calls itself.
 
     Args:
         brief: the problem, with its wishes.
         seed: picks plan and wording.
+        style: the expert, or the terse policy that small models can follow.
     """
     name = ("teacher", seed, brief.problem_id)
+    if style == "terse":
+        return Stepwise(make_terse(brief, seed).script())
     voice = Voice(stream("dialect", "teacher", seed % 16), stream("words", *name))
     return Stepwise(script_of(Shopper(brief, EXPERT, voice, stream("plan", *name))))
 
@@ -153,6 +157,13 @@ def make_teacher(brief: Brief, seed: int) -> Policy:
 def play_styled(run: Run) -> None:
     """An honest loop in the family's style."""
     play_loop(run, STYLES[run.family])
+
+
+def play_terse(run: Run) -> None:
+    """An honest loop of few words."""
+    terse = make_terse(run.brief, run.lineage)
+    bend = bend_recommendation(run.mishap, run.draws("bend"))
+    react(run.session, Stepwise(terse.script()), run.harness, adorn=bend)
 
 
 def play_loop(run: Run, style: Style, adorn: Callable[[Action], Action] | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from oresmith.arena.miners.agents import Run, play_injector, play_leaker, play_looper, play_styled
+from oresmith.arena.miners.agents import Run, play_injector, play_leaker, play_looper, play_styled, play_terse
 from oresmith.arena.miners.fakes import play_decoy, play_forger, play_puppet
 from oresmith.arena.miners.programs import play_narrator, play_searcher
 
@@ -27,6 +27,7 @@ _ALL = (
     Family("careful", "A", play_styled, 1400.0),
     Family("quick", "A", play_styled, 500.0),
     Family("browsing", "A", play_styled, 900.0),
+    Family("terse", "A", play_terse, 600.0),
     Family("searcher", "B", play_searcher, 700.0),
     Family("narrator", "B", play_narrator, 800.0),
     Family("decoy", "B", play_decoy, 150.0),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import transformers
@@ -21,6 +21,18 @@ from oresmith.models.directory import check_directory, load_model
 from oresmith.models.rendering import Chat
 
 
+class Answer(NamedTuple):
+    """A reply with the very tokens that it was drawn as."""
+
+    reply: ChatReply
+    prompt: list[int]
+    """Ids that the model was given; empty where they could not be rendered."""
+    sampled: list[int]
+    """Ids that it drew, the end token included where it drew one."""
+    scores: list[float] | None = None
+    """Log-probability of each, from engines whose numbers are not those of the model that is trained."""
+
+
 class InProcess:
     """Runs a model with transformers. Replies depend on the request and the model alone where the machine allows it.
 
@@ -30,6 +42,7 @@ class InProcess:
         threads: of the process.
         batch: conversations at the same time. Memory holds the keys and values of so many up to their next turn.
         max_context: tokens of prompt and answer together; None for the model's own.
+        device: that it is computed on, as torch names it.
 
     Raises:
         OresmithError: a directory that is none or unsafe, or a model that this engine does not compute right.
@@ -45,6 +58,7 @@ class InProcess:
         threads: int = 1,
         batch: int = 16,
         max_context: int | None = None,
+        device: str = "cpu",
     ) -> None:
         torch.set_num_threads(threads)
         transformers.utils.logging.disable_progress_bar()
@@ -53,12 +67,31 @@ class InProcess:
         self._ends = frozenset(end_tokens(self._checked))
         self._batch = batch
         self.context = min(self._checked.context, max_context or self._checked.context)
-        self._packed, invariant = probe(load_model(model, dtype=dtype), self._checked.vocabulary)
+        self._packed, invariant = probe(load_model(model, dtype=dtype).to(device), self._checked.vocabulary)
         self._identity: dict[str, Any] = {"engine": self.name} | model_identity(self._checked)
         self._identity |= {"dtype": dtype, "threads": threads, "batch_changes_bits": not invariant}
         self._identity |= {"torch": str(torch.__version__), "transformers": transformers.__version__}
         self._kept: dict[str, Row] = {}
         self._trunk = Row()
+
+    @property
+    def chat_form(self) -> Chat:
+        """Template and tokenizer that prompts are rendered with."""
+        return self._chat
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """Tokens that end a reply."""
+        return self._ends
+
+    def refresh(self, weights: Iterable[tuple[str, Any]]) -> None:
+        """Take other weights; what was read with the old ones is forgotten.
+
+        Args:
+            weights: names as the model of the directory has them, and tensors of the same shapes.
+        """
+        self._kept, self._trunk = {}, Row()
+        self._packed.refresh(weights)
 
     def identity(self) -> dict[str, Any]:
         """Files, template, numbers and programs; `batch_changes_bits` says whether other rows can change a row's."""
@@ -71,16 +104,20 @@ class InProcess:
 
     def chat(self, requests: Sequence[ChatRequest], sampling: Sampling) -> list[ChatReply]:
         """One reply a request, in their order; `seconds` counts from the start of the request's batch."""
+        return [answer.reply for answer in self.answer(requests, sampling)]
+
+    def answer(self, requests: Sequence[ChatRequest], sampling: Sampling) -> list[Answer]:
+        """As `chat`, with the tokens of each reply."""
         # What is not asked for has ended, and what an interruption leaves half-read is not kept.
         names = {_conversation(request) for request in requests}
         kept, self._kept = {name: row for name, row in self._kept.items() if name in names}, {}
-        replies: list[ChatReply] = []
+        answers: list[Answer] = []
         for start in range(0, len(requests), self._batch):
             turns = [_Turn(request, sampling) for request in requests[start : start + self._batch]]
             self._answer(turns, sampling, kept)
-            replies += [turn.reply(self._chat) for turn in turns]
+            answers += [Answer(turn.reply(self._chat), turn.prompt, turn.sampled()) for turn in turns]
             self._kept |= {turn.name: turn.row for turn in turns if turn.error is None}
-        return replies
+        return answers
 
     def _answer(self, turns: list[_Turn], sampling: Sampling, kept: dict[str, Row]) -> None:
         live = [turn for turn in turns if self._prepare(turn, sampling)]
@@ -135,25 +172,31 @@ class _Turn:
         """Tokens of the reply, its end token aside."""
         self.drawn = 0
         """Tokens drawn, the end token included."""
+        self.end: list[int] = []
+        """The end token, where one was drawn."""
         self.finish: Finish | None = None
         self.error: str | None = None
         self.seconds = 0.0
 
     def fail(self, why: str) -> None:
         """End without a reply."""
-        self.finish, self.error, self.said = "error", why[:500], []
+        self.finish, self.error, self.said, self.end = "error", why[:500], [], []
 
     def take(self, token: int, ends: frozenset[int], limit: int) -> bool:
         """Take the next token; says whether the reply goes on."""
         self.drawn += 1
         if token in ends:
-            self.finish = "stop"
+            self.finish, self.end = "stop", [token]
         else:
             self.said.append(token)
             if self.drawn >= limit:
                 self.finish = "length"
         self.seconds = perf_counter() - self.began
         return self.finish is None
+
+    def sampled(self) -> list[int]:
+        """Tokens drawn, the end token included."""
+        return self.said + self.end
 
     def reply(self, chat: Chat) -> ChatReply:
         """What came of it."""

@@ -20,8 +20,22 @@ class PackedLinear(torch.nn.Module):  # type: ignore[misc]
 
     def __init__(self, layer: Any) -> None:
         super().__init__()
+        self._shape = tuple(layer.weight.shape)
         self._weight = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), _ROWS)
         self._bias = None if layer.bias is None else layer.bias.detach()
+
+    def refresh(self, kind: str, tensor: Any) -> None:
+        """Take another `weight` or `bias` of the same shape.
+
+        Raises:
+            ValueError: another shape, or a part that the layer has not.
+        """
+        if kind == "bias" and self._bias is not None and tensor.shape == self._bias.shape:
+            self._bias = tensor.detach().float().clone()
+        elif kind == "weight" and tuple(tensor.shape) == self._shape:
+            self._weight = torch.ops.mkldnn._reorder_linear_weight(tensor.detach().float(), _ROWS)
+        else:
+            raise ValueError(f"no {kind} of shape {tuple(tensor.shape)}")
 
     def forward(self, rows: Any) -> Any:
         """Shape (.., inputs) to (.., outputs)."""
@@ -32,10 +46,10 @@ def pack(model: Any) -> bool:
     """Replace the linear layers of a model; says whether this is possible here.
 
     Args:
-        model: of transformers, on the CPU. Only float32 is replaced.
+        model: of transformers. Only float32 on the CPU is replaced.
     """
     possible = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-    if not possible or model.dtype != torch.float32:
+    if not possible or model.dtype != torch.float32 or model.device.type != "cpu":
         return False
     found = [
         (module, name, layer)

@@ -8,7 +8,7 @@ depends on nothing beside it, as long as the matrix products of the machine do n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -16,7 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention as attend
 from transformers import AttentionInterface
 
 from oresmith.errors import OresmithError
-from oresmith.evaluation.engines.linear import pack
+from oresmith.evaluation.engines.linear import PackedLinear, pack
 
 NAME = "oresmith_packed"
 ALIKE = 2
@@ -89,13 +89,14 @@ class _Pass:
         self.pieces = pieces
         self._masks: dict[tuple[int, int, int | None], Any] = {}
 
-    def mask(self, new: int, read: int, window: int | None, dtype: Any) -> Any:
-        """What each of the newest tokens may look at, as summands of shape (new, read)."""
+    def mask(self, new: int, read: int, window: int | None, like: Any) -> Any:
+        """What each of the newest tokens may look at, as summands of shape (new, read) of the kind of `like`."""
         key = new, read, window
         if key not in self._masks:
-            seen, at = torch.arange(read)[None], torch.arange(read - new, read)[:, None]
+            places = torch.arange(read, device=like.device)
+            seen, at = places[None], places[read - new :, None]
             hidden = seen > at if window is None else (seen > at) | (seen <= at - window)
-            self._masks[key] = torch.zeros(new, read, dtype=dtype).masked_fill_(hidden, float("-inf"))
+            self._masks[key] = like.new_zeros(new, read).masked_fill_(hidden, float("-inf"))
         return self._masks[key]
 
 
@@ -142,6 +143,30 @@ class PackedModel:
                     found[place] = score
         return torch.stack(found)
 
+    def refresh(self, weights: Iterable[tuple[str, Any]]) -> None:
+        """Take other weights, by the names that the model had them under; rows read before are worth nothing then.
+
+        Raises:
+            OresmithError: the model has no such weight, or one of another shape.
+        """
+        with torch.no_grad():
+            for name, tensor in weights:
+                self._set(name, tensor)
+        head, inputs = self.model.get_output_embeddings(), self.model.get_input_embeddings()
+        if isinstance(head, PackedLinear) and self.model.config.get_text_config().tie_word_embeddings:
+            head.refresh("weight", inputs.weight.detach())
+
+    def _set(self, name: str, tensor: Any) -> None:
+        place, _, kind = name.rpartition(".")
+        try:
+            module = self.model.get_submodule(place)
+            if isinstance(module, PackedLinear):
+                module.refresh(kind, tensor)
+            else:
+                module.get_parameter(kind).copy_(tensor)
+        except (AttributeError, RuntimeError, ValueError) as error:
+            raise OresmithError("the weights are of another model", where=name[:120], got=str(error)[:200]) from error
+
     def step(self, pieces: Sequence[Piece]) -> Any:
         """One pass. Each conversation comes once; it is fed its piece, and gets scores as in `read`."""
         ids = [token for piece in pieces for token in piece.ids]
@@ -150,13 +175,13 @@ class PackedModel:
         for piece in pieces:
             end += len(piece.ids)
             ends.append(end - 1)
-        filler = [0] * max(0, self._least - len(ids))
+        filler, device = [0] * max(0, self._least - len(ids)), self.model.device
         with torch.inference_mode():
             scores = self.model(
-                input_ids=torch.tensor([ids + filler]),
-                position_ids=torch.tensor([places + filler]),
+                input_ids=torch.tensor([ids + filler], device=device),
+                position_ids=torch.tensor([places + filler], device=device),
                 use_cache=False,
-                logits_to_keep=torch.tensor(ends + [0] * max(0, self._least - len(ends))),
+                logits_to_keep=torch.tensor(ends + [0] * max(0, self._least - len(ends)), device=device),
                 packed=_Pass(pieces),
             ).logits[0, : len(pieces)]
         for row, tokens in pieces:
@@ -226,7 +251,7 @@ def _one(query: Any, keys: Any, values: Any, scaling: float | None, *, window: i
     if new == read and (window is None or read <= window):
         found = attend(query, keys, values, scale=scaling, is_causal=True, enable_gqa=True)
     else:
-        mask = whole.mask(new, read, window, query.dtype)
+        mask = whole.mask(new, read, window, query)
         found = attend(query, keys, values, attn_mask=mask, scale=scaling, enable_gqa=True)
     return found[0].transpose(0, 1)
 

@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from oresmith.arena.views import render as show
 from oresmith.errors import OresmithError
 from oresmith.evaluation.engines.model import ids_sha256
-from oresmith.evaluation.prompts import system_prompt
+from oresmith.evaluation.shown_messages import shown_messages
 from oresmith.models.prefixes import engine_prompt
 from oresmith.models.rendering import Chat, RenderFault, render
 from oresmith.models.replies import parse_reply, write_reply
@@ -115,13 +114,7 @@ def cases_of_pool(corpus: Path, pool: str, limit: int | None, reader: Reader) ->
 def prefix(row: dict[str, Any], place: int, view: str, prompt: str) -> list[dict[str, Any]]:
     """What an engine would have been shown before the message at `place`: our system prompt where none is logged, and
     the results of tools in the words of the view."""
-    own = [] if row["system_prompt"] == "logged" else [{"role": "system", "content": system_prompt(prompt)}]
-    return own + [
-        message | {"content": show(view, message.get("name"), _result(message.get("content")))}
-        if message.get("role") == "tool"
-        else message
-        for message in row["messages"][:place]
-    ]
+    return shown_messages(row["messages"][:place], view, prompt, logged=row["system_prompt"] == "logged")
 
 
 def _rows(paths: Sequence[Path], limit: int | None) -> tuple[list[dict[str, Any]], int]:
@@ -190,14 +183,6 @@ def _case(row: dict[str, Any], place: int, reader: Reader) -> Case | str:
 def _call(call: dict[str, Any]) -> dict[str, Any]:
     function = call["function"]
     return {"name": function["name"], "arguments": json.loads(function["arguments"])}
-
-
-def _result(content: Any) -> Any:
-    """A tool's result as it came: the corpus holds it as text."""
-    try:
-        return msgspec.json.decode(content) if isinstance(content, str) else content
-    except (msgspec.DecodeError, RecursionError):
-        return content
 
 
 def _order(name: str) -> tuple[bytes, str]:

@@ -1,0 +1,197 @@
+"""The terse policy: few words, each copied from what it saw, so that small models can learn to think like it.
+
+Before a search it writes down what is needed, and searches with the words of the request as they stand. After a view it
+writes the needs again and copies the page that meets all of them as the view `brief/1` shows it, the id last: whoever
+finds the right words to copy comes to the right id. What it recommends is an id that it has just written.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from oresmith.arena.miners.book import Book
+from oresmith.arena.miners.brief import Brief
+from oresmith.arena.miners.policy import Action, Call, Script
+from oresmith.arena.miners.seen import Point, points, price_range
+from oresmith.arena.views import render
+from oresmith.records import Record
+
+VIEW = "brief/1"
+"""Whose words it thinks in."""
+_SHOPS = 3
+"""Sellers that it tries for a request that wants one seller."""
+
+
+class Habits(Record, frozen=True):
+    """What tells one version from another."""
+
+    views: int = 5
+    """Products of one view."""
+    plan: str = "request"
+    """Searches with the request as it stands, or with its `words` that say something."""
+    pages: int = 2
+    """Pages of a search that it reads."""
+
+
+VERSIONS = (Habits(), Habits(plan="words"), Habits(views=4), Habits(views=4, plan="words"))
+
+
+class Terse:
+    """The policy on one problem.
+
+    Args:
+        brief: the problem, with its wishes.
+        book: its notes.
+        habits: of its version.
+    """
+
+    def __init__(self, brief: Brief, book: Book, habits: Habits) -> None:
+        self.brief, self.book, self.habits = brief, book, habits
+        self.needs = [_in_order_of_request(points(wish), brief.query) for wish in book.wishes]
+        """Of each item."""
+        self.said = ""
+        """What was found in the last results; opens the next thought."""
+
+    def script(self) -> Script:
+        """The whole play."""
+        one_seller = self.brief.category == "shop" or (self.brief.offer is not None and self.brief.offer.shop_only)
+        if one_seller and len(self.book.wishes) > 1:
+            chosen = yield from self._one_seller()
+        else:
+            chosen = []
+            for item in range(len(self.book.wishes)):
+                found = yield from self._hunt(item, None, 1)
+                chosen += found[:1]
+        if len(chosen) < len(self.book.wishes):
+            chosen = self._best(chosen)
+        yield from self._close(chosen)
+
+    def _one_seller(self) -> Any:
+        """Fits of the first item decide the seller; the others are looked for there."""
+        anchors = yield from self._hunt(0, None, _SHOPS)
+        tried: set[str] = set()
+        for anchor in anchors:
+            seller = self.book.listing(anchor)["shop_id"]
+            if seller in tried:
+                continue
+            tried.add(seller)
+            basket = [anchor]
+            for item in range(1, len(self.book.wishes)):
+                found = yield from self._hunt(item, seller, 1)
+                if not found:
+                    break
+                basket.append(found[0])
+            if len(basket) == len(self.book.wishes):
+                return basket
+        return anchors[:1]
+
+    def _hunt(self, item: int, seller: str | None, enough: int) -> Any:
+        """Search, view, go through the pages; gives what fits, in the order of the hits."""
+        fits: list[str] = []
+        for page in range(1, self.habits.pages + 1):
+            parameters = self._query(item, seller) | ({"page": page} if page > 1 else {})
+            needs = ", ".join(map(_need, self.needs[item]))
+            results = yield from self._act(f"Need: {needs}.", [("find_product", parameters)])
+            hits = [hit["product_id"] for hit in results[0]] if isinstance(results[0], list) else []
+            self.book.note(item, hits)
+            shown = hits[: self.habits.views]
+            if not shown:
+                self.said = "Nothing."
+                return fits
+            yield from self._act("", [("view_product_information", {"product_ids": ",".join(shown)})])
+            lines = []
+            for one in shown:
+                if self._meets(one, item) and len(fits) < enough:
+                    fits.append(one)
+                    lines.append(f"{needs}: {self._page(one, item)}")
+            self.said = "\n".join(lines) or f"{needs}: none"
+            if fits:
+                return fits
+        return fits
+
+    def _query(self, item: int, seller: str | None) -> dict[str, Any]:
+        wish = self.book.wishes[item]
+        parameters: dict[str, Any] = {"q": self._words(item)}
+        if seller is not None:
+            parameters["shop_id"] = seller
+        if wish.prices:
+            parameters["price"] = price_range(*wish.bounds)
+        if wish.services:
+            parameters["service"] = ",".join(wish.services)
+        return parameters
+
+    def _words(self, item: int) -> str:
+        """The request as it stands, without what it says of the budget; of several items, an item's own words."""
+        if len(self.book.wishes) > 1 or self.habits.plan == "words":
+            return " ".join(dict.fromkeys(self.book.words[item])) or "product"
+        return " ".join(self.brief.query.split("\n\n")[0].split())
+
+    def _page(self, product_id: str, item: int) -> str:
+        """A viewed page in the words of the view, of its options the one that meets most needs, where any is needed."""
+        details = self.book.seen.details.get(product_id)
+        if not details:
+            return product_id
+        pairs = self.book.wishes[item].pairs
+        options = list((details.get("sku_options") or {}).values())
+        needed = any(key in option for key, _ in pairs for option in options)
+        best: dict[str, Any] = max(
+            options, key=lambda option: sum(option.get(key) == value for key, value in pairs), default={}
+        )
+        shown = {"product_id": product_id, "attributes": details.get("attributes")}
+        return render(VIEW, "view_product_information", [shown | ({"sku_options": {"1": best}} if needed else {})])
+
+    def _meets(self, product_id: str, item: int) -> bool:
+        """Whether a viewed page meets every need, the budget included."""
+        verdict = self.book.verdict(product_id, item)
+        return verdict.whole and self._affordable(product_id)
+
+    def _affordable(self, product_id: str) -> bool:
+        offer = self.brief.offer
+        listing = self.book.listing(product_id)
+        if offer is None or len(self.book.wishes) > 1:
+            return True
+        return offer.affordable([listing["price"]], [listing["shop_id"]])
+
+    def _best(self, chosen: list[str]) -> list[str]:
+        """The best that was seen for each item, where not all were found."""
+        best = [next(iter(self.book.best(item)), None) for item in range(len(self.book.wishes))]
+        return list(dict.fromkeys([*chosen, *(one for one in best if one is not None)]))[: len(best)]
+
+    def _close(self, ids: list[str]) -> Script:
+        if not ids:
+            yield from self._act("Nothing fits.", [("terminate", {"status": "failure"})])
+            return
+        listed = ",".join(ids)
+        calls: list[Call] = [("recommend_product", {"product_ids": listed}), ("terminate", {"status": "success"})]
+        yield from self._act(f"So {listed}.", calls)
+
+    def _act(self, plan: str, calls: list[Call]) -> Any:
+        think = "\n".join(filter(None, (self.said, plan)))
+        self.said = ""
+        results = yield Action(think=think or "View.", calls=calls)
+        self.book.seen.take(calls, results)
+        return results
+
+
+def make_terse(brief: Brief, version: int) -> Terse:
+    """The policy of a version on a problem: it draws nothing."""
+    book = Book(brief, care=1.0, noise=0.0, settle=1.0, draws=random.Random(0))  # noqa: S311
+    return Terse(brief, book, VERSIONS[version % len(VERSIONS)])
+
+
+def _in_order_of_request(needs: list[Point], query: str) -> list[Point]:
+    """Needs as the request comes to speak of them; what it says in other words comes last."""
+    text = query.lower()
+
+    def place(need: Point) -> int:
+        words = need.value.strip("-").partition("-")[0] if need.kind == "price" else need.value.lower()
+        found = text.find(words) if need.kind != "service" else -1
+        return found if found >= 0 else len(text)
+
+    return sorted(needs, key=place)
+
+
+def _need(point: Point) -> str:
+    """A need in the words that the request and the tools have for it."""
+    return f"PHP {point.value}" if point.kind == "price" else point.value
