@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from oresmith.training.rowset import RowSet
+from oresmith.training.step import OpenStep
 from tests.pipeline.project import Project
+from tests.training.players import StopBeforeTrainingError
 from tests.training.project import copied, corpus_project, inside
 
 
@@ -23,3 +26,16 @@ def project(certified: Project, tmp_path: Path) -> Iterator[Project]:
     made = copied(certified, tmp_path / "project")
     with inside(made):
         yield made
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[RowSet]:
+    """The rows that steps were to train on: each ends there, as if it was killed."""
+    rows: list[RowSet] = []
+
+    def fit(step: OpenStep, found: RowSet) -> None:
+        rows.append(found)
+        raise StopBeforeTrainingError
+
+    monkeypatch.setattr(OpenStep, "fit", fit)
+    return rows

@@ -21,7 +21,7 @@ from oresmith.training.manifest import read_rows
 from oresmith.training.rejection import rollout_settings
 from oresmith.training.rowset import RowSet, rows_sha256
 from oresmith.training.sampled import Source, load_attempts
-from oresmith.training.step import OpenStep, find_model
+from oresmith.training.step import find_model
 from oresmith.training.trained import read_training
 from stages import index, rejection
 from stages.score import catalogue_of
@@ -78,19 +78,6 @@ def played(shop: Project, tmp_path: Path) -> Iterator[Project]:
     made = copied(shop, tmp_path / "played")
     with inside(made):
         yield made
-
-
-@pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> list[RowSet]:
-    """The rows that steps were to train on: each ends there, as if it was killed."""
-    rows: list[RowSet] = []
-
-    def fit(step: OpenStep, found: RowSet) -> None:
-        rows.append(found)
-        raise StopBeforeTrainingError
-
-    monkeypatch.setattr(OpenStep, "fit", fit)
-    return rows
 
 
 def params_of(made: Project, **changes: Any) -> Params:

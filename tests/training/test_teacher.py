@@ -60,19 +60,6 @@ def project(shop: Project, tmp_path: Path) -> Iterator[Project]:
         yield made
 
 
-@pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> list[RowSet]:
-    """The rows that steps were to train on: each ends there, as if it was killed."""
-    rows: list[RowSet] = []
-
-    def fit(step: OpenStep, found: RowSet) -> None:
-        rows.append(found)
-        raise StopBeforeTrainingError
-
-    monkeypatch.setattr(OpenStep, "fit", fit)
-    return rows
-
-
 def params_of(made: Project, **changes: Any) -> Params:
     made.write_params(teacher=changes)
     return load_params()
