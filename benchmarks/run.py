@@ -33,6 +33,7 @@ NAMES = (
     "rescoring",
     "batching",
     "sft",
+    "hub",
 )
 RESULTS = Path(__file__).resolve().parent / "results.json"
 

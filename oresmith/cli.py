@@ -14,9 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from oresmith.cli_arena import arena
+from oresmith.cli_cards import register as register_cards
 from oresmith.cli_doctor import ProfileName
 from oresmith.cli_doctor import register as register_doctor
+from oresmith.cli_hub import register as register_hub
 from oresmith.cli_models import register
+from oresmith.cli_publish import register as register_publish
+from oresmith.cli_release import register as register_release
+from oresmith.cli_verify import register as register_verify
 from oresmith.errors import OresmithError
 from oresmith.stage import DATA, guarded
 
@@ -28,6 +33,11 @@ app.add_typer(audit, name="audit")
 app.add_typer(arena, name="arena")
 register(app)
 register_doctor(app)
+register_cards(app)
+register_release(app)
+register_publish(app)
+register_verify(app)
+register_hub(app)
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON document")]
 Problems = typer.Option(help="problem file: suite JSON, suite-form JSONL or ShoppingBench's test files")
 Products = typer.Option(help="product documents, JSONL (.gz, .zst)")
@@ -169,22 +179,6 @@ def params(profile: Annotated[str | None, ProfileName] = None) -> None:
     from oresmith.profiles import load_profile
 
     print(yaml.safe_dump(msgspec.to_builtins(load_profile(profile)), sort_keys=False), end="")
-
-
-@app.command()
-def verify(
-    folder: Annotated[Path, typer.Argument(help="a released folder: certificate/ and the data files")],
-    corpus: Annotated[Path | None, typer.Option(help="the data files, where they lie elsewhere")] = None,
-) -> None:
-    """Check a release against its certificate, every row included. Leaves with 1 where something does not hold."""
-    from oresmith.audit.verify import verify_folder
-
-    beside = folder.parent / "corpus"
-    if corpus is None and not (folder / "README.md").exists() and beside.is_dir():
-        corpus = beside  # a project's data/audit: its data files lie in data/corpus
-        print(f"data files: {beside}")
-    if not verify_folder(folder, corpus):
-        raise typer.Exit(1)
 
 
 @leakage.command()

@@ -152,15 +152,6 @@ class Split(Namespace, frozen=True):
     """The vault's secret, in a file of its own, outside git."""
 
 
-class Release(Namespace, frozen=True):
-    """The release that is being made."""
-
-    version: Annotated[str, msgspec.Meta(pattern=r"^(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\Z")] = "0.1.0"
-    """Ledger lines of earlier releases alone are read."""
-    model: Name | None = None
-    """The entry of `models` that is released; null takes the last."""
-
-
 class Corpus(Namespace, frozen=True):
     """Caps, guards and the layout of the Parquet files."""
 

@@ -64,9 +64,9 @@ class Rollout(Namespace, frozen=True):
     batch: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 16
     """Episodes at the same time."""
     seed: Annotated[int, msgspec.Meta(ge=0, le=2**40)] = 1
-    view: Literal["brief/1", "compact/1", "raw/1"] = "compact/1"
+    view: Literal["compare/1", "compact/1", "raw/1"] = "compact/1"
     """How results of tools are shown (schemas/views)."""
-    prompt: Literal["shopper-1"] = "shopper-1"
+    prompt: Literal["shopper-1", "shopper-brief-1"] = "shopper-1"
     """System prompt (schemas/prompts)."""
     engine: Literal["transformers", "openai", "vllm"] = "transformers"
     url: Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s\x00]+\Z", max_length=1024)] | None = None
@@ -112,9 +112,9 @@ class Lmeval(Namespace, frozen=True):
     """Whose accepted trajectories give the calls of `shopping_next_call`."""
     rows: Positive | None = 8
     """Most calls of it, and most documents of each further task; null takes all."""
-    view: Literal["brief/1", "compact/1", "raw/1"] = "compact/1"
+    view: Literal["compare/1", "compact/1", "raw/1"] = "compact/1"
     """How results of tools are shown (schemas/views)."""
-    prompt: Literal["shopper-1"] = "shopper-1"
+    prompt: Literal["shopper-1", "shopper-brief-1"] = "shopper-1"
     """System prompt (schemas/prompts) of trajectories that log none."""
     max_new_tokens: Positive = 256
     """Of one reply; one that is longer has made no call."""

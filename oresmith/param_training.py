@@ -39,9 +39,9 @@ class Train(Namespace, frozen=True):
     """Fewer rows are refused: a step on them would say nothing."""
     checkpoint_steps: Positive = 20
     """Optimiser steps between checkpoints: the most that a kill costs."""
-    view: Literal["brief/1", "compact/1", "raw/1"] = "brief/1"
+    view: Literal["compare/1", "compact/1", "raw/1"] = "compare/1"
     """How results of tools are shown in training rows (schemas/views); evaluate with the same."""
-    prompt: Literal["shopper-1"] = "shopper-1"
+    prompt: Literal["shopper-1", "shopper-brief-1"] = "shopper-1"
     """System prompt of rows whose trace logs none; evaluate with the same."""
     logged_prompts: Literal["keep", "replace"] = "keep"
     """What becomes of a system prompt that a trace logs: `replace` shows every row with ours, as it is evaluated."""

@@ -13,9 +13,10 @@ import msgspec
 
 from oresmith.errors import ParameterError
 from oresmith.param_checks import check_combinations
-from oresmith.param_data import Benchmark, Cluster, Corpus, Evidence, Gate, Normalize, Release, Snapshot, Split, Truth
+from oresmith.param_data import Benchmark, Cluster, Corpus, Evidence, Gate, Normalize, Snapshot, Split, Truth
 from oresmith.param_faults import named
 from oresmith.param_models import Base, Compare, Lmeval, Model, Rollout, Score
+from oresmith.param_release import Release
 from oresmith.param_training import Controls, Grpo, Kto, Rejection, Sft, Teacher, Train
 from oresmith.param_types import Namespace
 from oresmith.yamlfile import READ_FAULTS, read_yaml

@@ -164,14 +164,14 @@ def dvc_config(root: Path, where: Path) -> str:
         if not config.has_section(section):
             config.add_section(section)
     config["core"]["no_scm"] = "true"
-    config["cache"]["dir"] = os.path.relpath(_cache(root), where.resolve() / ".dvc")
+    config["cache"]["dir"] = os.path.relpath(cache_of(root), where.resolve() / ".dvc")
     lines = []
     for section in config.sections():
         lines += [f"[{section}]", *(f"    {key} = {value}" for key, value in config[section].items())]
     return "\n".join(lines) + "\n"
 
 
-def _cache(root: Path) -> Path:
+def cache_of(root: Path) -> Path:
     """The project's cache, wherever a configuration of DVC's may have put it."""
     from dvc.exceptions import DvcException
     from dvc.repo import Repo

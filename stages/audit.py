@@ -78,8 +78,9 @@ def cluster_params() -> ClusterParams:
 
 def stated(params: Params) -> dict[str, dict[str, Any]]:
     """The parameters that the corpus depends on, without the places of files: what counts of those is their hash."""
-    names = ("normalize", "evidence", "gate", "cluster", "split", "corpus", "release")
+    names = ("normalize", "evidence", "gate", "cluster", "split", "corpus")
     values = {name: builtins(getattr(params, name)) for name in names}
+    values["release"] = {"version": params.release.version}
     values["split"] = {name: value for name, value in values["split"].items() if not name.startswith("vault")}
     for benchmark in values["cluster"]["benchmarks"]:
         del benchmark["path"]

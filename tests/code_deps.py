@@ -13,9 +13,17 @@ from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("oresmith", "stages", "schemas", "cards")
+NAMES_ALL = "oresmith/release/codetree.py"
+"""Hashes all the code, so a stage that imports it depends on all of it."""
 
 
 def closure(entry: Path, root: Path = ROOT) -> set[str]:
+    """All files of ours that running `entry` depends on: what it can import, what that names or hashes."""
+    found = imports(entry, root)
+    return found | _everything(root) if NAMES_ALL in found else found
+
+
+def imports(entry: Path, root: Path = ROOT) -> set[str]:
     """All files of ours that running `entry` can import, itself included, and the data files that they name."""
     found: set[str] = set()
     waiting = [path for path in (entry, entry.parent / "__init__.py") if path.is_file()]
@@ -29,6 +37,11 @@ def closure(entry: Path, root: Path = ROOT) -> set[str]:
         waiting += [file for module in _modules(tree) for file in _files(module, root)]
         found |= _data_files(tree, root)
     return found
+
+
+def _everything(root: Path) -> set[str]:
+    files = [path for package in PACKAGES for path in (root / package).rglob("*") if path.is_file()]
+    return {path.relative_to(root).as_posix() for path in files if path.suffix != ".pyc"}
 
 
 def _modules(tree: ast.AST) -> set[str]:

@@ -2,7 +2,7 @@
 
 import yaml
 
-from tests.code_deps import ROOT, closure, is_code, stage_entries
+from tests.code_deps import ROOT, closure, imports, is_code, stage_entries
 
 
 def stages():
@@ -46,4 +46,4 @@ def test_every_stage_is_at_most_200_lines():
 
 def test_the_library_never_imports_a_stage():
     for path in (ROOT / "oresmith").rglob("*.py"):
-        assert not any(name.startswith("stages/") for name in closure(path)), path.name
+        assert not any(name.startswith("stages/") for name in imports(path)), path.name

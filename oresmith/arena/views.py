@@ -12,7 +12,9 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator
+from itertools import chain, islice
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any, Literal
 
 import msgspec
@@ -25,7 +27,7 @@ _FOLDER = Path(__file__).resolve().parents[2] / "schemas" / "views"
 
 _WIDE, _NARROW = (", ", ": "), (",", ":")
 _WORDS = {"price": "PHP", "shop_id": "shop"}
-VIEWS = {"raw/1": "raw-1.json", "compact/1": "compact-1.json", "brief/1": "brief-1.json"}
+VIEWS = {"raw/1": "raw-1.json", "compact/1": "compact-1.json", "compare/1": "compare-1.json"}
 """File of each view, by version. Named in full, so that DVC's dependencies hold it."""
 
 
@@ -38,6 +40,8 @@ class ToolView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """In the order in which they are shown; the rest is left out."""
     text: int
     """Most characters of one title, attribute value or SKU option; ids are never cut."""
+    compare: bool = False
+    """Products get letters, and each value that they offer is said once, with the letters of those that offer it."""
     entries: int = 10
     """Most attributes, or SKU options, of a product."""
     values: int = 4
@@ -84,6 +88,8 @@ def render(view: str, tool_name: object, result: object) -> str:
         return result if isinstance(result, str) else _dumps(result, _NARROW)
     shape = declared.tools.get(tool_name) if isinstance(tool_name, str) else None
     if shape is not None and isinstance(result, list) and all(isinstance(item, dict) for item in result):
+        if shape.compare and result:
+            return "\n".join(_compared(declared, shape, control, result[: shape.products]))
         write = _in_words if declared.form == "words" else _in_json
         return "\n".join(_lines(declared, shape, control, result, write))
     text = control.sub(_broken, result if isinstance(result, str) else _dumps(result, _WIDE))
@@ -149,6 +155,44 @@ def _lines(
         yield line
     if shown < len(items):
         yield view.more.format(count=len(items) - shown)
+
+
+def _compared(view: View, shape: ToolView, control: re.Pattern[str], items: list[dict[str, Any]]) -> Iterator[str]:
+    """`A = 77` for each product, then `colour red: A C` for each value; as many lines as fit."""
+    lettered = (f"{letter} = {item.get('product_id')}" for letter, item in zip(ascii_uppercase, items, strict=False))
+    room = view.max_characters
+    for line in chain(lettered, _offers(shape, items)):
+        shown = clean(control.sub(_broken, line))
+        room -= len(shown) + 1
+        if room < 0:
+            return
+        yield shown
+
+
+def _offers(shape: ToolView, items: list[dict[str, Any]]) -> Iterator[str]:
+    """Values of attributes and of options by key, in the order of their first product."""
+    found: dict[str, dict[str, str]] = {}
+    for letter, item in zip(ascii_uppercase, items, strict=False):
+        for key, value in _offered(shape, item):
+            letters = found.setdefault(_spaced(key), {})
+            if letter not in letters.get(value, ""):
+                letters[value] = letters.get(value, "") + letter
+    for key, values in found.items():
+        for value, offering in values.items():
+            yield f"{key} {value}: {' '.join(offering)}"
+
+
+def _offered(shape: ToolView, item: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    attributes, options = item.get("attributes"), item.get("sku_options")
+    if isinstance(attributes, dict):
+        for key, value in islice(attributes.items(), shape.entries):
+            for one in islice(value if isinstance(value, list) else [value], shape.values):
+                yield _text(shape, key), _text(shape, one)
+    if isinstance(options, dict):
+        for option in islice(options.values(), shape.entries):
+            pairs = option.items() if isinstance(option, dict) else [("option", option)]
+            for key, value in islice(pairs, shape.entries):
+                yield _text(shape, key), _text(shape, value)
 
 
 def _in_json(shown: dict[str, Any]) -> str:

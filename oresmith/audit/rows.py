@@ -32,10 +32,11 @@ CONFIGS = (
     "grpo",
     "heldout",
     "heldout_gold",
-    "heldout_rollouts",
     REJECTS,
 )
 """The configs of a corpus, those first whose rows say which problem they are about, then the views of them."""
+LATER = ("heldout_rollouts", "scores")
+"""Folders of a release that come after the certificate, which knows nothing of models; `release.json` lists them."""
 
 
 class Shard(NamedTuple):
@@ -60,7 +61,7 @@ class ShardRow(NamedTuple):
 
 
 def shards(corpus: Path) -> list[Shard]:
-    """All Parquet files of a corpus, in the order of `CONFIGS`, then of their names.
+    """All Parquet files of a corpus but those of `LATER`, in the order of `CONFIGS`, then of their names.
 
     Raises:
         OresmithError: a Parquet file whose place does not name a config and its split.
@@ -69,6 +70,8 @@ def shards(corpus: Path) -> list[Shard]:
     for path in sorted(corpus.rglob("*.parquet")):
         name = path.relative_to(corpus).as_posix()
         config, _, file = name.partition("/")
+        if config in LATER:
+            continue
         split = file.partition("-")[0]
         if config not in CONFIGS or "/" in file or "-" not in file:
             raise OresmithError(

@@ -54,8 +54,8 @@ PUBLISHED_ROWS, PUBLISHED_PROBLEMS = 15_269, 469
 """Published: train rows of the SN15 corpus and the distinct queries among them; taken for sources not yet at hand."""
 HELDOUT_PROBLEMS = 240
 """Measured: held-out problems of the embedded worlds, where the parameters take all."""
-ROW_TOKENS = {"brief/1": 2000.0, "compact/1": 3500.0, "raw/1": 6000.0}
-"""Measured in the embedded world for brief/1 (median), assumed for the others: tokens of a row by view."""
+ROW_TOKENS = {"compare/1": 2000.0, "compact/1": 3500.0, "raw/1": 6000.0}
+"""Measured in the embedded world for compare/1 (median), assumed for the others: tokens of a row by view."""
 PREFIX_TOKENS = 930.0
 """Measured: system prompt and tools, the beginning that rows share."""
 SUPERVISED_SHARE = 0.25

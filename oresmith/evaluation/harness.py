@@ -77,11 +77,11 @@ def play(
         tally = _counted(tally, replies, perf_counter() - began)
         _check(engine, requests, replies)
         for episode, reply in zip(live, replies, strict=True):
-            faults.note(episode.case.name, reply)
             episode.take(reply)
             if episode.ended is not None:
                 journal.add(episode.rollout())
                 done += 1
+        faults.note([episode.case.name for episode in live], replies)
         watch(tally, done)
         live = [episode for episode in live if episode.ended is None]
         live += islice(waiting, batch - len(live))
@@ -95,15 +95,21 @@ class _Faults:
         self._most = min(FAULTS, problems)
         self._failed: set[str] = set()
 
-    def note(self, problem: str, reply: ChatReply) -> None:
-        if reply.finish != "error":
+    def note(self, problems: Sequence[str], replies: Sequence[ChatReply]) -> None:
+        """Take the replies of a round, in whatever order they were written.
+
+        An engine that dies within a round has answered some of it: only a round of which most is answered shows that
+        the engine is there.
+        """
+        failed = {problem: reply for problem, reply in zip(problems, replies, strict=True) if reply.finish == "error"}
+        if 2 * len(failed) < len(replies):
             self._failed.clear()
             return
-        self._failed.add(problem)
+        self._failed.update(failed)
         if len(self._failed) >= self._most:
             raise OresmithError(
                 "the engine fails at one problem after the other",
-                got=(reply.error or "no reason")[:300],
+                got=(next(iter(failed.values())).error or "no reason")[:300],
                 todo="mend it and run the same command again: finished samples are kept",
             )
 

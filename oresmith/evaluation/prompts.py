@@ -16,7 +16,7 @@ from oresmith.models.replies import Malformed
 # Beside the package in a checkout and in an installation alike; `schemas` is too common a name to import it by.
 _FOLDER = Path(__file__).resolve().parents[2] / "schemas" / "prompts"
 
-PROMPTS = {"shopper-1": "shopper-1.txt"}
+PROMPTS = {"shopper-1": "shopper-1.txt", "shopper-brief-1": "shopper-brief-1.txt"}
 """File of each system prompt, by version. A changed text is a new version."""
 
 _FAULTS = {

@@ -63,7 +63,7 @@ def corpus_kto_rows(
     Args:
         data: the pipeline's directory: reads corpus/ and cluster/.
         chat: of the model that is trained.
-        view: how results of tools are shown, as in "brief/1".
+        view: how results of tools are shown, as in "compare/1".
         prompt: version of the system prompt of trajectories that log none.
         replace_prompts: show it in place of a logged one, too.
         max_tokens: longest row; longer ones are counted rejects. None for no limit.

@@ -89,7 +89,7 @@ def corpus_rows(
         corpus: directory of the stage `corpus`.
         chat: of the model that is trained.
         split: of `sft`.
-        view: how results of tools are shown, as in "brief/1".
+        view: how results of tools are shown, as in "compare/1".
         prompt: version of the system prompt of conversations that log none.
         replace_prompts: show it in place of a logged one, too.
         max_tokens: longest row; longer ones are counted rejects. None for no limit.

@@ -31,7 +31,7 @@ def test_what_it_recommends_stands_in_what_it_was_shown_and_in_its_last_thought(
         last = steps[-1][0]
         assert last.calls[-1][0] == "terminate"
         shown = "\n".join(
-            render("brief/1", call[0], result)
+            render("compare/1", call[0], result)
             for step, results in steps
             for call, result in zip(step.calls, results, strict=True)
         )
@@ -41,18 +41,28 @@ def test_what_it_recommends_stands_in_what_it_was_shown_and_in_its_last_thought(
                     assert one in shown and one in last.think
 
 
-def test_a_page_that_it_copies_offers_every_needed_value_and_ends_with_the_id_that_it_recommends() -> None:
-    copied = 0
+def test_each_line_of_its_comparison_is_one_of_the_view_and_what_is_left_is_what_all_needs_share() -> None:
+    decided = 0
     for problem in world().problems:
-        wishes = brief_of(problem).wishes
-        if len(wishes) > 1:
+        if len(brief_of(problem).wishes) > 1:
             continue
-        last = play(problem)[-1][0]
-        for page, product_id in re.findall(r"^.*?: (.*) = (\d+)$", last.think, re.MULTILINE):
-            copied += 1
-            assert all(value in page for _, value in wishes[0].pairs)
-            assert ("recommend_product", {"product_ids": product_id}) in last.calls
-    assert copied
+        steps = play(problem)
+        last = steps[-1][0]
+        shown = [render("compare/1", step.calls[0][0], results[0]).split("\n") for step, results in steps[:-1]]
+        found = re.search(r"^So ([A-E]) = (\d+)$", last.think, re.MULTILINE)
+        if found is None:
+            continue
+        decided += 1
+        assert found[0].removeprefix("So ") in shown[-1]
+        assert ("recommend_product", {"product_ids": found[2]}) in last.calls
+        left = set("ABCDE")
+        for line in last.think.split("\n")[:-1]:
+            offered, _, kept = line.partition(", left ")
+            assert offered in shown[-1]
+            left &= set(offered.rpartition(": ")[2].split())
+            assert not kept or set(kept.split()) == left
+        assert found[1] in left
+    assert decided
 
 
 def test_needs_come_in_the_order_of_the_request() -> None:
@@ -66,8 +76,10 @@ def test_needs_come_in_the_order_of_the_request() -> None:
     assert ordered >= 0.9 * len(world().problems)
 
 
-def test_versions_search_or_view_differently_and_each_is_the_same_every_time() -> None:
-    problem = world().problems[0]
-    calls = [[step.calls for step, _ in play(problem, version)] for version in range(4)]
-    assert len({repr(one) for one in calls}) > 1
-    assert calls[0] == [step.calls for step, _ in play(problem)]
+def test_versions_think_alike_and_read_further_or_less_far() -> None:
+    plays = [
+        [[step.calls for step, _ in play(problem, version)] for version in range(4)] for problem in world().problems
+    ]
+    assert all(first == again for first, _, _, again in plays)
+    assert all(first[:2] == further[:2] == nearer[:2] for first, further, nearer, _ in plays)
+    assert any(len(further) > len(nearer) for _, further, nearer, _ in plays)

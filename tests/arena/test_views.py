@@ -141,29 +141,39 @@ def test_a_views_hash_is_that_of_its_file_and_the_name_must_be_known() -> None:
         render("compact/2", "find_product", [])
 
 
-def test_brief_is_a_line_of_words_a_product_that_holds_its_id_and_what_it_offers() -> None:
+def test_compare_says_each_value_once_with_the_letters_of_the_products_that_offer_it() -> None:
     hits = found(7)
-    text = render("brief/1", "find_product", hits)
+    text = render("compare/1", "find_product", hits)
     lines = text.split("\n")
     assert [line.rpartition(" = ")[2] for line in lines[:-1]] == [hit["product_id"] for hit in hits[:5]]
     assert lines[-1] == "(2 more)"
-    assert visible_ids("brief/1", "find_product", hits) == [hit["product_id"] for hit in hits[:5]]
-    page = {
-        "product_id": "77",
-        "attributes": {"fit_type": ["flat"], "sheet_fabric": ["cotton", "linen"]},
-        "sku_options": {"1": {"bed_size": "double", "color_family": "grey"}, "2": {"bed_size": "king"}},
-    }
-    shown = render("brief/1", "view_product_information", [page])
-    assert (
-        shown == "fit type flat, sheet fabric cotton, linen | bed size double, color family grey | bed size king = 77"
-    )
-    assert visible_ids("brief/1", "view_product_information", [page]) == ["77"]
+    assert visible_ids("compare/1", "find_product", hits) == [hit["product_id"] for hit in hits[:5]]
+    pages = [
+        {
+            "product_id": "77",
+            "attributes": {"fit_type": ["flat"], "sheet_fabric": ["cotton", "linen"]},
+            "sku_options": {"1": {"bed_size": "double", "color_family": "grey"}, "2": {"bed_size": "king"}},
+        },
+        {"product_id": "78", "attributes": {"fit_type": ["flat"]}, "sku_options": {"1": {"bed_size": "king"}}},
+    ]
+    assert render("compare/1", "view_product_information", pages).split("\n") == [
+        "A = 77",
+        "B = 78",
+        "fit type flat: A B",
+        "sheet fabric cotton: A",
+        "sheet fabric linen: A",
+        "bed size double: A",
+        "bed size king: A B",
+        "color family grey: A",
+    ]
+    assert visible_ids("compare/1", "view_product_information", pages) == ["77", "78"]
+    assert render("compare/1", "view_product_information", []) == "No products found."
 
 
 @given(PRODUCTS, st.sampled_from(NAMES))
-def test_brief_shows_anything_in_bounded_lines_without_control_tokens(
+def test_compare_shows_anything_in_bounded_lines_without_control_tokens(
     products: list[dict[str, Any]], name: str
 ) -> None:
-    text = render("brief/1", name, products)
-    assert len(text) <= view_declaration("brief/1").max_characters + 200
+    text = render("compare/1", name, products)
+    assert len(text) <= view_declaration("compare/1").max_characters + 200
     assert not any(token in text for token in COMPACT.control)

@@ -204,6 +204,17 @@ def test_an_engine_that_fails_at_everything_is_refused_and_what_was_done_stays(t
         run(Scripted(dying), tmp_path / "one", small_shop()[1][:1], batch=1, **SAMPLED)
 
 
+@pytest.mark.parametrize("answered", range(7))
+def test_an_engine_that_dies_within_a_round_is_down_whichever_reply_came_first(tmp_path: Path, answered: int):
+    def dying(request: ChatRequest, turn: int) -> ChatReply | str:
+        return never(request, turn) if f"p-{answered}/" in request.key else said("", finish="error", error="gone")
+
+    with pytest.raises(OresmithError, match="fails at one problem after the other"):
+        run(Scripted(dying), tmp_path / "out")
+    done = run(Scripted(never), tmp_path / "out")
+    assert done.tally.resumed == 1
+
+
 def test_problems_that_the_engine_cannot_take_stop_nothing_while_it_can_take_others(tmp_path: Path):
     def picky(request: ChatRequest, turn: int) -> ChatReply | str:
         return said("", finish="error", error="400") if "p-3" in request.key else never(request, turn)

@@ -31,6 +31,8 @@ OF_MODELS = {
     "score",
     "compare",
     "lmeval",
+    "cards",
+    "bundle",
 }
 
 

@@ -25,7 +25,7 @@ from oresmith.training.grpo_rounds import Arena
 from oresmith.training.rewards import Judge
 from tests.evaluation.scripted import Write, called, small_shop
 
-TRAIN = Train(rank=4, alpha=8, threads=1, view="brief/1", checkpoint_steps=1)
+TRAIN = Train(rank=4, alpha=8, threads=1, view="compare/1", checkpoint_steps=1)
 SETTINGS = Grpo(
     batch=4,
     microbatch=4,
@@ -62,7 +62,7 @@ def setup(**changed: Any) -> Setup:
         "model": "",
         "system": "You shop.",
         "tools": tools(),
-        "view": "brief/1",
+        "view": "compare/1",
         "sampling": Sampling(temperature=1.0, max_new_tokens=64),
         "context": 16_000,
         "max_turns": 8,

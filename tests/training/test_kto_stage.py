@@ -88,7 +88,7 @@ def test_a_step_that_is_switched_off_says_so_and_has_no_model(project: Project) 
 def test_corpus_rows_have_their_problem_and_our_prompt_and_a_limit_takes_both_classes(
     project: Project, chat: Chat
 ) -> None:
-    options = {"view": "brief/1", "prompt": "shopper-1", "max_tokens": None}
+    options = {"view": "compare/1", "prompt": "shopper-1", "max_tokens": None}
     whole = corpus_kto_rows(DATA, chat, **options)
     some = corpus_kto_rows(DATA, chat, **options, max_rows=4)
     known = dict(pl.read_parquet(DATA / "split/assignments.parquet", columns=["problem", "pool"]).iter_rows())
@@ -105,7 +105,7 @@ def test_corpus_rows_have_their_problem_and_our_prompt_and_a_limit_takes_both_cl
 
 
 def test_rows_over_the_limit_of_tokens_are_counted_and_none_is_cut(project: Project, chat: Chat) -> None:
-    options = {"view": "brief/1", "prompt": "shopper-1"}
+    options = {"view": "compare/1", "prompt": "shopper-1"}
     whole = corpus_kto_rows(DATA, chat, **options, max_tokens=None).rows
     limit = sorted(len(row.ids) for row in whole.rows)[len(whole.rows) // 2]
     short = corpus_kto_rows(DATA, chat, **options, max_tokens=limit).rows

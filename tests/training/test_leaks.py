@@ -59,7 +59,7 @@ def row_set(*talks):
 
 def test_a_certified_corpus_passes_and_the_report_says_what_was_compared(certified):
     data = certified.root / "data"
-    rows = corpus_rows(data / "corpus", CHAT, view="brief/1", prompt="shopper-1", max_tokens=None)
+    rows = corpus_rows(data / "corpus", CHAT, view="compare/1", prompt="shopper-1", max_tokens=None)
     report = check_training_text(rows, data)
     pools = pl.read_parquet(data / "split/assignments.parquet")
     held = pools.filter(pl.col("pool") == "heldout")

@@ -139,7 +139,7 @@ def test_what_was_sampled_is_published_in_the_form_of_rollouts_with_its_scores(e
     rollouts = open_rollouts(OUT / "rollouts")
     assert rollouts.configuration is not None
     assert rollouts.configuration["problems"]["pool"] == "train"
-    assert rollouts.configuration["view"]["id"] == "brief/1"
+    assert rollouts.configuration["view"]["id"] == "compare/1"
     table = pl.read_parquet(OUT / "score" / "rows.parquet")
     attempts = load_attempts(OUT, Source(Path("data"), catalogue_of))
     found = {(one.rollout.problem, one.rollout.sample): one.success for one in attempts}

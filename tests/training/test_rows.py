@@ -42,7 +42,7 @@ FACTS = {"p": ProblemFacts("c", "shop")}
 
 
 def rows_of(corpus, chat=HERMES_CHAT, **changes):
-    asked = {"view": "brief/1", "prompt": "shopper-1", "max_tokens": None} | changes
+    asked = {"view": "compare/1", "prompt": "shopper-1", "max_tokens": None} | changes
     return corpus_rows(corpus, chat, **asked)
 
 
@@ -100,7 +100,7 @@ def test_results_are_shown_by_the_view_and_a_prompt_is_given_where_none_is_logge
     result = json.loads(shopping()[2]["content"])
     for messages in found.values():
         assert [one["content"] for one in messages if one["role"] == "tool"] == [
-            show("brief/1", "find_product", result)
+            show("compare/1", "find_product", result)
         ]
 
 
@@ -297,8 +297,8 @@ def test_calls_with_arguments_as_objects_are_rendered_as_those_with_text():
 
 def test_a_logged_prompt_is_kept_or_gives_way_to_ours():
     logged = [{"role": "system", "content": "Buy."}, {"role": "user", "content": "a cup"}]
-    kept = shown_messages(logged, "brief/1", "shopper-1", logged=True)
-    replaced = shown_messages(logged, "brief/1", "shopper-1", logged=True, replace=True)
-    added = shown_messages(logged[1:], "brief/1", "shopper-1", logged=False)
+    kept = shown_messages(logged, "compare/1", "shopper-1", logged=True)
+    replaced = shown_messages(logged, "compare/1", "shopper-1", logged=True, replace=True)
+    added = shown_messages(logged[1:], "compare/1", "shopper-1", logged=False)
     assert kept == logged
     assert replaced == added == [{"role": "system", "content": system_prompt("shopper-1")}, logged[1]]

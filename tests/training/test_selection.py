@@ -26,7 +26,7 @@ PROBLEM = Problem(
 TWO = Problem(
     query="A mouse and a lamp from one shop.", category="shop", reward=[{"product_id": "1"}, {"product_id": "2"}]
 )
-VIEW = "brief/1"
+VIEW = "compare/1"
 FOUND = [{"product_id": "1", "shop_id": "77", "title": "Mouse", "price": 9.0}, {"product_id": "2", "shop_id": "78"}]
 CLOSE = [("recommend_product", {"product_ids": "1"}, "ok"), ("terminate", {"status": "success"}, "ended")]
 
@@ -108,11 +108,11 @@ def test_a_success_that_did_not_end_well_is_not_kept(more: dict[str, Any], fault
     assert conduct_fault(play(*GOOD, **more), PROBLEM, VIEW) is fault
 
 
-@pytest.mark.parametrize("view", ["raw/1", "compact/1", "brief/1"])
+@pytest.mark.parametrize("view", ["raw/1", "compact/1", "compare/1"])
 def test_an_id_counts_as_seen_where_the_view_shows_it(view: str):
     many = [{"product_id": str(place), "shop_id": "7", "title": "Mouse"} for place in (*range(5, 12), 1)]
     seen = conduct_fault(play([find(found=many)], CLOSE), PROBLEM, view)
-    assert seen is (Fault.UNSEEN_ID if view == "brief/1" else None)
+    assert seen is (Fault.UNSEEN_ID if view == "compare/1" else None)
     assert conduct_fault(play([find()], CLOSE), PROBLEM, view) is None
 
 

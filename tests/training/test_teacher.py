@@ -146,7 +146,7 @@ def test_a_policy_plays_the_same_whether_or_not_its_episode_was_interrupted():
     case = Case(problems[0].problem_id or "", problems[0], "")
     toolbox = Toolbox(shop)
     lasting = Expert([case], {"": toolbox}, 1, "terse")
-    episode = Episode(case, 2, setup_of(lasting, "m", Rollout(view="brief/1")), toolbox)
+    episode = Episode(case, 2, setup_of(lasting, "m", Rollout(view="compare/1")), toolbox)
     policy = make_teacher(brief_of(problems[0]), seed_of("expert", 1, case.name) + 2, style="terse")
     action = policy.observe(None)
     while episode.ended is None:
@@ -269,7 +269,7 @@ def test_an_endpoint_is_asked_as_the_step_says(project: Project):
     settings = rollout_settings(params)
     assert (settings.engine, settings.url, settings.served_model) == ("openai", "http://h/v1", "big")
     assert (settings.key_env, settings.samples, settings.temperature) == ("K", 2, 0.6)
-    assert (settings.max_new_tokens, settings.view, settings.max_turns) == (900, "brief/1", params.rollout.max_turns)
+    assert (settings.max_new_tokens, settings.view, settings.max_turns) == (900, "compare/1", params.rollout.max_turns)
     assert rollout_settings(params_of(project, max_new_tokens=None)).max_new_tokens == params.rollout.max_new_tokens
 
 

@@ -1,23 +1,24 @@
 """The terse policy: few words, each copied from what it saw, so that small models can learn to think like it.
 
 Before a search it writes down what is needed, and searches with the words of the request as they stand. After a view it
-writes the needs again and copies the page that meets all of them as the view `brief/1` shows it, the id last: whoever
-finds the right words to copy comes to the right id. What it recommends is an id that it has just written.
+copies, need by need, the letters of the products that offer it as the view `compare/1` says them, and which of them are
+left: whoever copies the right lines comes to the right product. What it recommends is an id that it has just written.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from string import ascii_uppercase
 from typing import Any
 
 from oresmith.arena.miners.book import Book
 from oresmith.arena.miners.brief import Brief
 from oresmith.arena.miners.policy import Action, Call, Script
 from oresmith.arena.miners.seen import Point, points, price_range
-from oresmith.arena.views import render
 from oresmith.records import Record
 
-VIEW = "brief/1"
+VIEW = "compare/1"
 """Whose words it thinks in."""
 _SHOPS = 3
 """Sellers that it tries for a request that wants one seller."""
@@ -28,13 +29,12 @@ class Habits(Record, frozen=True):
 
     views: int = 5
     """Products of one view."""
-    plan: str = "request"
-    """Searches with the request as it stands, or with its `words` that say something."""
     pages: int = 2
     """Pages of a search that it reads."""
 
 
-VERSIONS = (Habits(), Habits(plan="words"), Habits(views=4), Habits(views=4, plan="words"))
+VERSIONS = (Habits(), Habits(pages=3), Habits(pages=1))
+"""They view and think alike: what one teaches, another does not unteach."""
 
 
 class Terse:
@@ -100,12 +100,8 @@ class Terse:
                 self.said = "Nothing."
                 return fits
             yield from self._act("", [("view_product_information", {"product_ids": ",".join(shown)})])
-            lines = []
-            for one in shown:
-                if self._meets(one, item) and len(fits) < enough:
-                    fits.append(one)
-                    lines.append(f"{needs}: {self._page(one, item)}")
-            self.said = "\n".join(lines) or f"{needs}: none"
+            fits += [one for one in shown if self._meets(one, item)][: enough - len(fits)]
+            self.said = "\n".join([*self._compared(shown, item), *self._chosen(shown, fits)])
             if fits:
                 return fits
         return fits
@@ -123,23 +119,32 @@ class Terse:
 
     def _words(self, item: int) -> str:
         """The request as it stands, without what it says of the budget; of several items, an item's own words."""
-        if len(self.book.wishes) > 1 or self.habits.plan == "words":
+        if len(self.book.wishes) > 1:
             return " ".join(dict.fromkeys(self.book.words[item])) or "product"
         return " ".join(self.brief.query.split("\n\n")[0].split())
 
-    def _page(self, product_id: str, item: int) -> str:
-        """A viewed page in the words of the view, of its options the one that meets most needs, where any is needed."""
-        details = self.book.seen.details.get(product_id)
-        if not details:
-            return product_id
-        pairs = self.book.wishes[item].pairs
-        options = list((details.get("sku_options") or {}).values())
-        needed = any(key in option for key, _ in pairs for option in options)
-        best: dict[str, Any] = max(
-            options, key=lambda option: sum(option.get(key) == value for key, value in pairs), default={}
+    def _compared(self, shown: list[str], item: int) -> Iterator[str]:
+        """Need by need, the products that offer it, by their letters in the view, and which of them are left."""
+        left = ascii_uppercase[: len(shown)]
+        for place, need in enumerate(need for need in self.needs[item] if need.kind == "pair"):
+            offering = "".join(
+                letter for letter, one in zip(ascii_uppercase, shown, strict=False) if self._offers(one, need)
+            )
+            left = "".join(letter for letter in left if letter in offering)
+            yield f"{_need(need)}: {_letters(offering)}" + (f", left {_letters(left)}" if place else "")
+
+    def _offers(self, product_id: str, need: Point) -> bool:
+        details = self.book.seen.details.get(product_id) or {}
+        options = (details.get("sku_options") or {}).values()
+        return need.value in (details.get("attributes") or {}).get(need.key, ()) or any(
+            option.get(need.key) == need.value for option in options
         )
-        shown = {"product_id": product_id, "attributes": details.get("attributes")}
-        return render(VIEW, "view_product_information", [shown | ({"sku_options": {"1": best}} if needed else {})])
+
+    def _chosen(self, shown: list[str], fits: list[str]) -> Iterator[str]:
+        for one in fits:
+            yield f"So {ascii_uppercase[shown.index(one)]} = {one}"
+        if not fits:
+            yield "So none"
 
     def _meets(self, product_id: str, item: int) -> bool:
         """Whether a viewed page meets every need, the budget included."""
@@ -164,7 +169,7 @@ class Terse:
             return
         listed = ",".join(ids)
         calls: list[Call] = [("recommend_product", {"product_ids": listed}), ("terminate", {"status": "success"})]
-        yield from self._act(f"So {listed}.", calls)
+        yield from self._act("" if all(one in self.said for one in ids) else f"So {listed}.", calls)
 
     def _act(self, plan: str, calls: list[Call]) -> Any:
         think = "\n".join(filter(None, (self.said, plan)))
@@ -192,6 +197,12 @@ def _in_order_of_request(needs: list[Point], query: str) -> list[Point]:
     return sorted(needs, key=place)
 
 
+def _letters(letters: str) -> str:
+    return " ".join(letters) or "none"
+
+
 def _need(point: Point) -> str:
-    """A need in the words that the request and the tools have for it."""
+    """A need in the words that the view and the tools have for it."""
+    if point.kind == "pair":
+        return f"{point.key.replace('_', ' ')} {point.value}"
     return f"PHP {point.value}" if point.kind == "price" else point.value

@@ -1,0 +1,1 @@
+"""Cutting, publishing, verifying and yanking a release."""
