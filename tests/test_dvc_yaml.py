@@ -1,5 +1,8 @@
 """dvc.yaml lists every code file that a stage imports, and nothing that it does not."""
 
+import subprocess
+import sys
+
 import yaml
 
 from tests.code_deps import ROOT, closure, imports, is_code, stage_entries
@@ -47,3 +50,11 @@ def test_every_stage_is_at_most_200_lines():
 def test_the_library_never_imports_a_stage():
     for path in (ROOT / "oresmith").rglob("*.py"):
         assert not any(name.startswith("stages/") for name in imports(path)), path.name
+
+
+def test_dvc_keeps_the_scores_of_a_model_repository_and_leaves_locks_and_unfinished_work():
+    ignored = ["data/.bundle.lock", "data/score/.base.lock", "data/.teacher.sampled/x"]
+    kept = ["data/bundle/model/.eval_results/heldout.yaml", "data/bundle/model/config.json"]
+    asked = [sys.executable, "-m", "dvc", "check-ignore", *ignored, *kept]
+    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ignored
