@@ -47,7 +47,7 @@ def rehearse(root: Path = Path(), *, port: int = PORT, tell: Tell = print) -> No
     """
     made = read_release(root / BUNDLE)
     clone = root / CLONE
-    if not _holds(clone, made):
+    if not _holds(root, clone, made):
         _make(root, clone, made, tell)
     _checkout(clone)  # of a clone that is there, too: an earlier one may have ended halfway
     version = made.version
@@ -63,10 +63,12 @@ def rehearse(root: Path = Path(), *, port: int = PORT, tell: Tell = print) -> No
     tell(f"released {version} in {CLONE}; to look at it: cd {CLONE} && oresmith hub serve")
 
 
-def _holds(clone: Path, made: Release) -> bool:
-    """Whether the clone is of this very bundle."""
+def _holds(root: Path, clone: Path, made: Release) -> bool:
+    """Whether the clone is of this very bundle, and cut, or of the commit that is checked out."""
     path = clone / BUNDLE
-    return (path / RELEASE_FILE).is_file() and read_release(path) == made
+    if not (path / RELEASE_FILE).is_file() or read_release(path) != made:
+        return False
+    return (clone / RELEASES / made.version).is_dir() or Repository(clone).head() == Repository(root).head()
 
 
 def _make(root: Path, clone: Path, made: Release, tell: Tell) -> None:

@@ -113,6 +113,15 @@ def test_repeated_it_keeps_the_clone_and_another_bundle_makes_it_anew(
     assert f"{CLONE} is not of this bundle: it is made anew" in told
 
 
+def test_a_clone_of_an_earlier_commit_that_was_never_cut_is_made_anew(
+    checkout: Path, commands: list[list[str]]
+) -> None:
+    rehearse(checkout, tell=silent)
+    git(checkout, "commit", "--quiet", "--allow-empty", "--message", "mended")
+    rehearse(checkout, tell=silent)
+    assert git(checkout / CLONE, "rev-parse", "HEAD") == git(checkout, "rev-parse", "HEAD")
+
+
 @pytest.mark.parametrize("path", ["notes.txt", "new.txt"])
 def test_a_dirty_checkout_is_refused_and_the_file_is_named(
     checkout: Path, commands: list[list[str]], path: str
