@@ -14,6 +14,8 @@ HubFolder = Annotated[Path, typer.Option(help="where the embedded Hub keeps what
 HubPort = Annotated[int, typer.Option(min=0, max=65535, help="of the embedded Hub")]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON document")]
 Endpoint = Annotated[str | None, typer.Option(help="the Hub's URL; default: where the release was published")]
+BUNDLE_NAME = "bundle"
+"""Of what would be released, as `diff` takes and tells it."""
 WITHOUT = 1
 """Exit code of a plan that a gate stops."""
 
@@ -83,12 +85,17 @@ def diff(
     rows: Annotated[int, typer.Option(min=0, help="changed rows that are named, of each kind")] = 10,
 ) -> None:
     """Show what changed between two releases: rows by id and reason, columns, parameters, scores, code."""
+    import msgspec
+
     from oresmith.release.diff import bundle_side, compare, frozen_side
     from oresmith.release.layout import BUNDLE
     from oresmith.release.shown import diff_json, print_diff
 
-    sides = [bundle_side(BUNDLE) if name == "bundle" else frozen_side(name) for name in (old, new)]
+    told = (("old", old), ("new", new))
+    sides = [bundle_side(BUNDLE) if name == BUNDLE_NAME else frozen_side(name) for _, name in told]
     found = compare(sides[0], sides[1])
+    # the bundle may be of the very version that it is compared with
+    found = msgspec.structs.replace(found, **{side: name for side, name in told if name == BUNDLE_NAME})
     if as_json:
         typer.echo(diff_json(found))
     else:

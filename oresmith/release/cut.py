@@ -54,12 +54,13 @@ def cut(version: str, root: Path = Path(), *, dry_run: bool = False, tell: Tell 
         The release; None for a dry run.
 
     Raises:
-        OresmithError: another version than the parameters', a gate that fails, a stale bundle, no identity, a tag or a
-            folder that holds something else; nothing has changed then.
+        OresmithError: no branch is checked out, another version than the parameters', a gate that fails, a stale
+            bundle, no identity, a tag or a folder that holds something else; nothing has changed then.
     """
     parse_version(version)
     repository = Repository(root)
     with _alone(repository):
+        _on_branch(repository)
         done = repository.commit_of(f"refs/tags/{tag_of(version)}")
         if done is not None:
             return _again(repository, root, version, done, dry_run=dry_run, tell=tell)
@@ -74,12 +75,26 @@ def cut(version: str, root: Path = Path(), *, dry_run: bool = False, tell: Tell 
         return Cut(version, commit, tag_of(version), found.release, False)
 
 
+def _on_branch(repository: Repository) -> None:
+    """Without a branch, nothing but the tag would lead to the commit, and the next checkout would leave it behind."""
+    if not repository.ok("symbolic-ref", "-q", "HEAD"):
+        raise OresmithError(
+            "no branch is checked out (the HEAD is detached)",
+            where=str(repository.root),
+            expected="a branch, which the cut's commit goes to",
+            todo="git switch BRANCH, or git switch --create BRANCH to begin one here",
+        )
+
+
 def _again(repository: Repository, root: Path, version: str, commit: str, *, dry_run: bool, tell: Tell) -> Cut | None:
     """A release that git has: bring the working tree to it, and refuse another bundle under its name."""
     release = _in_git(repository, commit, version)
     if not repository.ok("merge-base", "--is-ancestor", commit, "HEAD"):
         raise OresmithError(
-            "this release was cut on another branch", where=tag_of(version), got=commit, todo="check that branch out"
+            "this release was cut on another branch",
+            where=tag_of(version),
+            got=commit,
+            todo=f"git merge {tag_of(version)}, or delete the tag: git tag --delete {tag_of(version)}",
         )
     bundle = root / BUNDLE / RELEASE_FILE
     if bundle.is_file():

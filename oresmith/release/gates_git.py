@@ -26,12 +26,22 @@ def clean_tree(given: Given) -> str:
 
 
 def version(given: Given) -> str:
-    """Whether the version may follow the newest release."""
+    """Whether the version may follow the newest release, and was not cut elsewhere."""
     from oresmith.release.diff import bundle_side, compare, frozen_side
+    from oresmith.release.freezing import tag_of
     from oresmith.release.versions import previous_of
     from oresmith.validation.versions import parse_version
 
     now = given.params.release.version
+    repository, tag = Repository(given.root), tag_of(given.params.release.version)
+    cut = repository.commit_of(f"refs/tags/{tag}")
+    if cut is not None and not repository.ok("merge-base", "--is-ancestor", cut, "HEAD"):
+        raise OresmithError(
+            "this version was cut on another branch",
+            where=tag,
+            got=cut,
+            todo=f"git merge {tag}, or delete the tag: git tag --delete {tag}",
+        )
     previous = previous_of(given.root, given.params)
     if previous is None:
         return f"{now} is the first release"

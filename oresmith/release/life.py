@@ -47,8 +47,12 @@ def yank_release(
     """
     found = find_release(version, root)
     told = reason.strip()
-    if not told or len(told) > 500 or not told.isprintable():
-        raise OresmithError("a yank needs a reason of one line", where="--reason", expected="1 to 500 characters")
+    bad = next((character for character in told if not character.isprintable()), None)
+    if not told or len(told) > 500 or bad is not None:
+        got = f"{len(told)} characters" if bad is None else f"U+{ord(bad):04X}, which cannot be printed"
+        raise OresmithError(
+            "a yank needs a reason of one line", where="--reason", expected="1 to 500 printable characters", got=got
+        )
     if found.yanked is not None and found.yanked.reason != told:
         raise OresmithError(
             "this release is yanked already, for another reason",

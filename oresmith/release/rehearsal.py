@@ -97,6 +97,8 @@ def _make(root: Path, clone: Path, made: Release, tell: Tell) -> None:
     clone.parent.mkdir(parents=True, exist_ok=True)
     repository.run("clone", "--quiet", "--no-hardlinks", str(root.resolve()), str(clone.resolve()))
     scratch = Repository(clone)
+    if not scratch.ok("symbolic-ref", "-q", "HEAD"):  # as the checkout of a CI job is, and a cut needs a branch
+        scratch.run("checkout", "--quiet", "-B", "rehearsal")
     for key, value in AUTHOR.items():
         scratch.run("config", key, value)
     for name in MOVED:

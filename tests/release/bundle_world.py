@@ -38,7 +38,7 @@ from stages import (
 )
 from tests.corpus.build import add_world
 from tests.pipeline.project import Project
-from tests.release.verify_world import MODELS, HeldoutPlayer, finished_project
+from tests.release.verify_world import GATES, MODELS, HeldoutPlayer, finished_project
 from tests.training.project import copied, inside
 from tests.worlds import honest, make_world
 
@@ -141,7 +141,7 @@ def rewritten(root: Path) -> Release:
         path.unlink()
     parts = {kind: list_files(root / BUNDLE / kind) for kind in ("dataset", "model")}
     return write_manifests(
-        root / BUNDLE, with_params, dataset=parts["dataset"], model=parts["model"], gates=(), previous=previous
+        root / BUNDLE, with_params, dataset=parts["dataset"], model=parts["model"], gates=GATES, previous=previous
     )
 
 

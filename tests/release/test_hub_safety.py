@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Iterator
@@ -39,6 +40,14 @@ def test_a_bad_name_of_a_repository_makes_nothing(hub: World, name: str) -> None
         assert answer.status in (400, 403)
     assert hub.ask("GET", f"/api/datasets/acme/{quote(name, safe='')}").status in (404, 405)
     assert everything(hub.root.parent) == before
+
+
+@pytest.mark.parametrize("name", ["../x", "/x", "a/b/x", "acme/../x", "alice/x", "./x", "acme//x"])
+def test_nothing_of_a_name_is_left_out(hub: World, name: str) -> None:
+    body = {"name": name, "organization": "acme", "type": "dataset"}
+    assert hub.post("/api/repos/create", body).status == 400
+    assert hub.ask("DELETE", "/api/repos/delete", body=json.dumps(body).encode()).status == 400
+    assert hub.ask("GET", "/api/datasets/acme/x").status in (401, 404)
 
 
 @pytest.mark.parametrize("owner", ["..", "api", "datasets", "a--b", "-a", "a_b", "a" * 43, "objects"])

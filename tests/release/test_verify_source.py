@@ -19,6 +19,7 @@ from oresmith import cli_verify
 from oresmith.errors import OresmithError
 from oresmith.release.hub.accounts import Account
 from oresmith.release.hub.server import Served, serve_here
+from oresmith.release.publish.target import Patience
 from oresmith.release.verify import fetch
 from tests.code_deps import ROOT
 from tests.release.verify_world import bundle, mended, released
@@ -122,10 +123,34 @@ def test_a_withdrawn_release_still_verifies_and_says_why(hub: Served, bundle: Pa
 
 def test_what_is_not_there_is_refused_in_a_sentence(hub: Served, tmp_path: Path):
     home = {"HF_HOME": str(tmp_path), "HF_TOKEN": hub.token}
-    for source in ("acme/nothing@0.1.0", "acme/shopping@9.9.9", "acme/shopping"):
+    asked = {
+        "acme/nothing@0.1.0": "no such repository",
+        "acme/shopping@9.9.9": "no such tag",
+        "acme/shopping": "a branch is no release",
+    }
+    for source, said in asked.items():
         done = core_only(source, "--endpoint", hub.endpoint, **home)
         assert done.returncode == 2, done.stdout + done.stderr
-        assert "Traceback" not in done.stderr
+        assert said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_hub_that_is_not_there_is_not_said_to_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(fetch, "PATIENCE", Patience(timeout=1.0, tries=1))
+    wanted = fetch.Repository("dataset", "acme/shopping", "0.1.0")
+    with pytest.raises(OresmithError, match="could not be asked to find") as refused:
+        fetch.fetch(wanted, tmp_path / "files", endpoint="http://127.0.0.1:1", tell=lambda line: None)
+    assert "goes on where it stopped" not in str(refused.value) and "--endpoint" in str(refused.value)
+
+
+def test_a_tombstone_is_named_before_the_files_it_misses(hub: Served, bundle: Path, tmp_path: Path):
+    stated = json.loads((bundle / "dataset/release.json").read_text())
+    (tmp_path / "tomb").mkdir()
+    tomb = stated | {"yanked": [{"version": "0.1.0", "reason": "a licence was wrong"}]}
+    (tmp_path / "tomb/release.json").write_text(json.dumps(tomb))
+    publish(hub, tmp_path / "tomb", ["dataset", "acme/tomb", "gone"], tmp_path)
+    done = core_only("acme/tomb@gone", "--endpoint", hub.endpoint, HF_HOME=str(tmp_path), HF_TOKEN=hub.token)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "this revision is a tombstone" in done.stderr and "0.1.0: a licence was wrong" in done.stderr
 
 
 def test_a_failing_check_leaves_with_1_and_names_item_file_and_row(bundle: Path):

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pyarrow as pa
@@ -22,17 +22,20 @@ import yaml
 
 from oresmith.arena.search import Searcher
 from oresmith.arena.tools import Toolbox
+from oresmith.evaluation.engines.model import model_identity
 from oresmith.evaluation.problems import problems_of_pool
 from oresmith.evaluation.records import ChatReply, ChatRequest, Sampling
 from oresmith.evaluation.suite import cases_of_table
 from oresmith.evaluation.writing import _array
+from oresmith.models.directory import check_directory
+from oresmith.param_release import Gate
 from oresmith.param_release import Release as ReleaseParams
 from oresmith.params import Params, load_params
 from oresmith.release.bundle import write_manifests
 from oresmith.release.cards.footer import with_footer
 from oresmith.release.cards.numbers import CardNumber
 from oresmith.release.layout import CONFIGS, ROLLOUTS
-from oresmith.release.manifest import list_files
+from oresmith.release.manifest import GateResult, list_files
 from oresmith.release.products import write_products
 from oresmith.stage import DATA
 from oresmith.training.expert import Expert
@@ -63,6 +66,7 @@ from tests.worlds import honest, make_world
 SNAPSHOT, DATE, BENCH = "one", "2026-05-02", "public-suite"
 SPLIT = f"heldout_{DATE.replace('-', '_')}"
 MODELS = ("first", "second")
+GATES = tuple(GateResult(name=name, state="passed", detail="holds") for name in get_args(Gate))
 Rows = list[dict[str, Any]]
 
 
@@ -88,7 +92,8 @@ class HeldoutPlayer:
         return msgspec.structs.replace(reply, text=text, prompt_tokens=9, completion_tokens=3)
 
     def identity(self) -> dict[str, Any]:
-        return {"engine": self.name, "errs": self.errs, "template": "hermes/1", "template_sha256": "0" * 64}
+        told = model_identity(check_directory(DATA / "base"))
+        return {"engine": self.name, "errs": self.errs, **told}
 
     def close(self) -> None:
         for shop in self._shops.values():
@@ -144,6 +149,8 @@ def assembled(project: Project, out: Path) -> Path:
         for source in ("audit/contamination.tsv", "audit/verify_certificate.py"):
             shutil.copy(DATA / source, dataset)
         shutil.copy("metrics/compare.json", dataset)
+        model.mkdir()
+        shutil.copy("metrics/compare.json", model)
         (dataset / "funnel.json").write_text(json.dumps(funnel_of(dataset), indent=1))
         for place, name in enumerate(MODELS):
             played = dataset / ROLLOUTS / f"{SPLIT}-{place:03d}-{name}-00000.parquet"
@@ -210,7 +217,7 @@ def mended(bundle: Path, *, certificate: bool = False) -> Path:
         path.unlink()
     parts = {kind: list_files(bundle / kind) for kind in ("dataset", "model")}
     params = Params(snapshots=[], release=ReleaseParams(version="0.1.0"))
-    write_manifests(bundle, params, dataset=parts["dataset"], model=parts["model"], gates=(), previous=None)
+    write_manifests(bundle, params, dataset=parts["dataset"], model=parts["model"], gates=GATES, previous=None)
     return bundle
 
 

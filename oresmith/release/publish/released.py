@@ -9,12 +9,13 @@ from pathlib import Path
 
 from oresmith.errors import OresmithError
 from oresmith.release.history import find_release
-from oresmith.release.layout import BUNDLE, PUBLISHED_FILE, YANKED_FILE
+from oresmith.release.layout import BUNDLE, DATASET, MODEL, PUBLISHED_FILE, RELEASES, YANKED_FILE
 from oresmith.release.manifest import Published, Release, encode, read_release
 from oresmith.release.publish.loading import front_matter
 from oresmith.release.publish.publication import Tell
 from oresmith.release.publish.publishing import publish
-from oresmith.release.publish.target import Target, target_from_environment
+from oresmith.release.publish.session import open_api, patient_requests, patiently
+from oresmith.release.publish.target import PublishError, Target, on_this_machine, target_from_environment
 from oresmith.stage import write_small
 
 HUB = Path("hub")
@@ -47,7 +48,8 @@ def publish_release(
         tell: takes one line for each operation.
 
     Raises:
-        OresmithError: it was not cut, or is yanked; the bundle is another one; the Hub refuses (`publish`).
+        OresmithError: it was not cut, or is yanked; the bundle is another one; it was published on another Hub;
+            the Hub refuses (`publish`).
     """
     known = find_release(version, root)
     if known.yanked is not None:
@@ -68,6 +70,8 @@ def publish_release(
             todo=f"git checkout the commit that cut {version}, then `dvc repro` (or `dvc checkout`)",
         )
     with open_target(known.release, endpoint, hub=root / hub, port=port, private=private) as target:
+        if known.published is not None:
+            _check_place(known.published, target)
         found = publish(
             bundle,
             known.release,
@@ -108,6 +112,43 @@ def open_target(
     owners = dict.fromkeys(part.repository.partition("/")[0] for part in (release.dataset, release.model))
     with serve(hub, port=port, owners=tuple(owners)) as served:
         yield Target(served.endpoint, served.token, private)
+
+
+def _check_place(known: Published, target: Target) -> None:
+    """The Hub is that of the note. One of this machine may have another port, where it holds what the note names.
+
+    Raises:
+        PublishError: it is another Hub; the note would forget where the release stands.
+    """
+    noted = known.endpoint.rstrip("/")
+    if noted == target.endpoint or (on_this_machine(noted) and target.local and _holds(target, known)):
+        return
+    note = RELEASES / known.version / PUBLISHED_FILE
+    raise PublishError(
+        "this release was published on another Hub",
+        where=str(note),
+        expected=noted,
+        got=target.endpoint,
+        todo=f"publish it there (--endpoint {noted}); to have it here in place of there, remove {note}",
+    )
+
+
+def _holds(target: Target, known: Published) -> bool:
+    """Whether the Hub has the very commits that a note names."""
+    from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+
+    api = open_api(target)
+
+    def look() -> bool:
+        try:
+            for kind, part in ((DATASET, known.dataset), (MODEL, known.model)):
+                api.repo_info(part.repository, repo_type=kind, revision=part.commit)
+        except (RepositoryNotFoundError, RevisionNotFoundError):
+            return False
+        return True
+
+    with patient_requests(target):
+        return patiently(look, target.patience, "say whether it holds this release")
 
 
 def loading_lines(found: Published) -> list[str]:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
 from oresmith.errors import OresmithError
@@ -22,6 +23,8 @@ Answer = TypeVar("Answer")
 # 409 and 412: somebody else was faster, or an answer was lost; what stands there is looked at before the next try.
 _PASSING = frozenset({408, 409, 412, 425, 429, 500, 502, 503, 504})
 _ASKING = frozenset({429, 503})
+_AGAIN = "run it again: it goes on where it stopped"
+_token: ContextVar[str] = ContextVar("_token", default="")
 _XET = ("HF_XET_CLIENT_READ_TIMEOUT", "HF_XET_CLIENT_CONNECT_TIMEOUT")
 
 
@@ -37,7 +40,7 @@ def make_client(patience: Patience) -> httpx2.Client:
                 f"the Hub asks for a pause of {asked:.0f} seconds",
                 where=f"{response.request.method} {response.request.url.path}",
                 expected=f"at most {patience.longest_asked:.0f}",
-                todo="run it again later: it goes on where it stopped",
+                todo="run it again later",
             )
 
     return httpx2.Client(
@@ -49,7 +52,7 @@ def make_client(patience: Patience) -> httpx2.Client:
 
 @contextmanager
 def patient_requests(target: Target) -> Iterator[None]:
-    """Within the block all requests of `huggingface_hub` and of Xet have time-outs.
+    """Within the block all requests of `huggingface_hub` and of Xet have time-outs, and no refusal shows the token.
 
     Raises:
         PublishError: the client is told to stay offline, and the Hub is not on this machine.
@@ -64,9 +67,11 @@ def patient_requests(target: Target) -> Iterator[None]:
         os.environ.setdefault(name, f"{max(1, round(target.patience.timeout))}s")
     constants.HF_HUB_OFFLINE = False
     set_client_factory(lambda: make_client(target.patience))
+    hidden = _token.set(target.token)
     try:
         yield
     finally:
+        _token.reset(hidden)
         set_client_factory(default_client_factory)
         constants.HF_HUB_OFFLINE = offline
 
@@ -128,13 +133,14 @@ def open_api(target: Target) -> HfApi:
     return HfApi(endpoint=target.endpoint, token=target.token)
 
 
-def patiently(work: Callable[[], Answer], patience: Patience, what: str) -> Answer:
+def patiently(work: Callable[[], Answer], patience: Patience, what: str, todo: str = "") -> Answer:
     """Do something that may be done twice until it works, a bounded number of times.
 
     Args:
         work: reads, or finds out by itself what an earlier try has done.
         patience: tries and waits.
         what: the step, as an error names it.
+        todo: after an error, in place of what a publisher is told.
 
     Raises:
         PublishError: the fault is not of the passing kind, or did not pass.
@@ -146,7 +152,7 @@ def patiently(work: Callable[[], Answer], patience: Patience, what: str) -> Answ
             raise
         except Exception as error:
             if not passes(error) or attempt == patience.tries - 1:
-                raise refusal(error, what) from error
+                raise refusal(error, what, todo) from error
             rest(patience, attempt, error)
     raise AssertionError("a patience has at least one try")
 
@@ -194,23 +200,33 @@ def status_of(error: BaseException) -> int | None:
     return None if response is None else int(response.status_code)
 
 
-def refusal(error: Exception, what: str) -> PublishError:
-    """The error as users see it."""
+def refusal(error: Exception, what: str, todo: str = "") -> PublishError:
+    """The error as users see it, without the token; `todo` takes the place of what a publisher is told."""
     from huggingface_hub.errors import HfHubHTTPError
 
     found = cause(error)
     if isinstance(found, OresmithError):
-        return PublishError(found.what, where=found.where, expected=found.expected, got=found.got, todo=found.todo)
-    todo = "run it again: it goes on where it stopped"
+        return PublishError(
+            found.what, where=found.where, expected=found.expected, got=_hidden(found.got), todo=found.todo
+        )
+    told = todo or _AGAIN
     if isinstance(found, HfHubHTTPError):
         status = status_of(found)
         said = found.server_message or str(found).partition("\n")[0]
-        if status in (401, 403, 404):
-            todo = "give a token that may write there (HF_TOKEN, or `hf auth login`), and check the repository's name"
-        return PublishError(f"the Hub refuses, or fails, to {what}", got=f"{status}: {said[:300]}", todo=todo)
+        if status in (401, 403, 404) and not todo:
+            told = "give a token that may write there (HF_TOKEN, or `hf auth login`), and check the repository's name"
+        return PublishError(f"the Hub refuses, or fails, to {what}", got=f"{status}: {_hidden(said)[:300]}", todo=told)
     return PublishError(
-        f"the Hub could not be asked to {what}", got=f"{type(found).__name__}: {found}"[:300], todo=todo
+        f"the Hub could not be asked to {what}", got=_hidden(f"{type(found).__name__}: {found}")[:300], todo=told
     )
+
+
+def _hidden(said: str) -> str:
+    """A text without the token, as it is or as Python writes it."""
+    token = _token.get()
+    for written in {token, repr(token)[1:-1]} - {""}:
+        said = said.replace(written, "(the token)")
+    return said
 
 
 def fetch(url: str, target: Target) -> bytes:

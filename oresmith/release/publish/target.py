@@ -71,7 +71,31 @@ class Target:
     @property
     def local(self) -> bool:
         """Whether the Hub is on this machine."""
-        return urlsplit(self.endpoint).hostname in ("127.0.0.1", "localhost", "::1")
+        return on_this_machine(self.endpoint)
+
+
+def on_this_machine(endpoint: str) -> bool:
+    """Whether a URL leads to this machine."""
+    return urlsplit(endpoint).hostname in ("127.0.0.1", "localhost", "::1")
+
+
+def read_token() -> str | None:
+    """The token of HF_TOKEN, or of `hf auth login`; None where there is none.
+
+    Raises:
+        PublishError: it is not printable ASCII without blanks: a client that cannot send it would print it.
+    """
+    from huggingface_hub import get_token
+
+    token = os.environ.get("HF_TOKEN", "").strip() or get_token()
+    if token and not all("!" <= character <= "~" for character in token):
+        raise PublishError(
+            "this is no token (it is not shown)",
+            where="HF_TOKEN, or `hf auth login`",
+            expected="printable ASCII without blanks or line ends",
+            todo="set it anew: something came along when it was copied",
+        )
+    return token
 
 
 def target_from_environment(endpoint: str | None = None, *, private: bool = False) -> Target:
@@ -82,11 +106,9 @@ def target_from_environment(endpoint: str | None = None, *, private: bool = Fals
         private: see `Target.private`.
 
     Raises:
-        PublishError: no token, or no URL.
+        PublishError: no token, one that no header can carry, or no URL.
     """
-    from huggingface_hub import get_token
-
-    token = os.environ.get("HF_TOKEN", "").strip() or get_token()
+    token = read_token()
     if not token:
         raise PublishError(
             "no token", where="HF_TOKEN", expected="a token that may write", todo="set HF_TOKEN, or run `hf auth login`"

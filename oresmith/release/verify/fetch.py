@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from oresmith.errors import OresmithError
 from oresmith.release.layout import DATASET, MODEL, RELEASE_FILE, safe_path
 from oresmith.release.publish.session import patient_requests, patiently
-from oresmith.release.publish.target import Patience, Target
+from oresmith.release.publish.target import Patience, Target, read_token
 
 MOST_FILES, MOST_BYTES = 100_000, 2 * 10**12
 """Of a repository that is fetched."""
+MOST_RECORD = 64 * 1024 * 1024
+"""Bytes of a `release.json` that is looked at before the files are fetched."""
+Answer = TypeVar("Answer")
 PATIENCE = Patience(timeout=60.0, tries=5)
 YANKED_TAG = "yanked/"
 """Before a version: the tag of the commit that took it off `main`."""
@@ -64,9 +67,14 @@ class _Yanked(msgspec.Struct):
     reason: str
 
 
+class _Named(msgspec.Struct):
+    path: str
+
+
 class _Tombstone(msgspec.Struct):
     """As much of a `release.json` as is read here."""
 
+    files: list[_Named] = []
     yanked: list[_Yanked] = []
 
 
@@ -101,34 +109,48 @@ def fetch(repository: Repository, folder: Path, *, endpoint: str | None, tell: C
     Raises:
         OresmithError: it is not there, cannot be read, or holds a name that no release has.
     """
-    from huggingface_hub import HfApi, constants, get_token
+    from huggingface_hub import HfApi, constants
 
-    token = get_token()
+    token = read_token()
     target = Target(endpoint or constants.ENDPOINT, token or "", patience=PATIENCE)
     with patient_requests(target):
         api = HfApi(endpoint=target.endpoint, token=token or False)
-        found = patiently(lambda: _find(api, repository), PATIENCE, f"find {repository.name}@{repository.tag}")
-        sizes = patiently(lambda: _listed(found), PATIENCE, f"list the files of {found.name}")
+        found = _asked(lambda: _find(api, repository), f"find {repository.name}@{repository.tag}")
+        sizes = _asked(lambda: _listed(found), f"list the files of {found.name}")
         told = f"{len(sizes)} files, {sum(sizes.values()) / 1e6:,.1f} MB"
         tell(f"fetching {found.kind} {found.name}@{repository.tag} from {api.endpoint}: {told}")
         folder.mkdir(parents=True)
+        if sizes.get(RELEASE_FILE, MOST_RECORD) < MOST_RECORD:
+            _refuse_tombstone(repository, sizes, _asked(partial(_record, found), f"read {RELEASE_FILE}"))
         for path, size in sizes.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            patiently(partial(_download, found, path, folder / path, size), PATIENCE, f"fetch {path}")
-        yanked = patiently(lambda: _yanked(found, repository.tag), PATIENCE, f"read the tags of {found.name}")
+            _asked(partial(_download, found, path, folder / path, size), f"fetch {path}")
+        yanked = _asked(lambda: _yanked(found, repository.tag), f"read the tags of {found.name}")
     return Fetched(found.kind, folder, found.commit, yanked)
 
 
-def _find(api: Any, repository: Repository) -> _Revision:
-    from huggingface_hub.errors import RepositoryNotFoundError
+def _asked(work: Callable[[], Answer], what: str) -> Answer:
+    return patiently(work, PATIENCE, what, "look at --endpoint (HF_ENDPOINT) and the Hub, and verify it again")
 
+
+def _find(api: Any, repository: Repository) -> _Revision:
+    from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+
+    there = []
     kinds = [repository.kind] if repository.kind else [DATASET, MODEL]
     for kind in kinds:
         try:
             info = api.repo_info(repository.name, repo_type=kind, revision=repository.tag)
         except RepositoryNotFoundError:
             continue
+        except RevisionNotFoundError:
+            there.append(kind)
+            continue
         return _Revision(api, kind, repository.name, str(info.sha))
+    if there:
+        raise OresmithError(
+            "no such tag", where=f"{' and '.join(there)} {repository.name}", got=repository.tag, todo="name one it has"
+        )
     raise OresmithError(
         "there is no such repository, or this token may not see it",
         where=repository.name,
@@ -176,17 +198,33 @@ def _download(revision: _Revision, path: str, target: Path, size: int) -> None:
 
 def _yanked(revision: _Revision, tag: str) -> str | None:
     """Why a release was withdrawn: its tombstone is in `release.json` of the commit that `yanked/VERSION` names."""
-    from huggingface_hub.utils._http import get_session
-
     refs = revision.api.list_repo_refs(revision.name, repo_type=revision.kind)
     commits = [ref.target_commit for ref in refs.tags if ref.name == f"{YANKED_TAG}{tag}"]
     if not commits:
         return None
-    url = revision._replace(commit=commits[0]).url(RELEASE_FILE)
-    reply = get_session().get(url, headers=revision.headers())
-    try:
-        stated = msgspec.json.decode(reply.content, type=_Tombstone).yanked
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        stated = []
+    stated = _record(revision._replace(commit=commits[0])).yanked
     reasons = [one.reason for one in stated if one.version == tag]
     return reasons[-1][:1000] if reasons else "the reason cannot be read"
+
+
+def _record(revision: _Revision) -> _Tombstone:
+    """`release.json` of a commit; one that cannot be read says nothing."""
+    from huggingface_hub.utils._http import get_session
+
+    reply = get_session().get(revision.url(RELEASE_FILE), headers=revision.headers())
+    try:
+        return msgspec.json.decode(reply.content, type=_Tombstone)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _Tombstone()
+
+
+def _refuse_tombstone(repository: Repository, sizes: Mapping[str, int], record: _Tombstone) -> None:
+    """What `main` holds once the last release was withdrawn, named as such before its files are missed one by one."""
+    if record.yanked and any(file.path not in sizes for file in record.files):
+        one = record.yanked[-1]
+        raise OresmithError(
+            "this revision is a tombstone: what it held was withdrawn",
+            where=f"{repository.name}@{repository.tag}",
+            got=f"{one.version[:40]}: {one.reason[:1000]}",
+            todo="verify the tag of a version: it stays, and loads",
+        )

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 from oresmith.errors import OresmithError
-from oresmith.release.layout import RELEASE_FILE, SIGNATURE_FILE
+from oresmith.param_release import Gate
+from oresmith.release.layout import PARTS, RELEASE_FILE, SIGNATURE_FILE
 from oresmith.release.manifest import PartRelease, Release, read_part, read_release
 from oresmith.release.verify.found import Finding, Findings
 from oresmith.release.verify.opened import Opened
@@ -17,6 +21,10 @@ UNLISTED = frozenset((RELEASE_FILE, SIGNATURE_FILE, ".gitattributes"))
 """What stands beside the listed files: the list, its signature, and what the Hub adds."""
 CACHE = ".cache/huggingface/"
 """Where `hf download --local-dir` keeps its own notes."""
+NOTES, NOTED = (".metadata", ".lock"), (".gitignore", "CACHEDIR.TAG")
+"""Endings and names of these notes."""
+ROOT = frozenset((*PARTS, RELEASE_FILE, SIGNATURE_FILE, "manifest.json"))
+"""What stands in a bundle beside nothing else."""
 
 
 def check(opened: Opened) -> Findings:
@@ -29,10 +37,11 @@ def check(opened: Opened) -> Findings:
             continue
         parts[kind] = part = read_part(folder)
         yield from _states(opened, kind, part)
-        yield from _files(folder, part, opened.kind == "bundle")
+        yield from _files(opened, folder, part)
         count += len(part.files)
         size += sum(file.bytes for file in part.files)
     if opened.kind == "bundle":
+        yield from _root(opened.root)
         yield from _together(read_release(opened.root), parts)
     return f"{count:,} files, {size / 1e6:,.1f} MB"
 
@@ -55,20 +64,43 @@ def stated_files(folder: Path) -> Iterator[str]:
             yield Path(root, name).relative_to(folder).as_posix()
 
 
+def skipped(opened: Opened, folder: Path, name: str) -> bool:
+    """Whether a file is a note of the client that downloaded this one repository, and no part of a release."""
+    if opened.kind == "bundle" or opened.tag is not None or not name.startswith(CACHE):
+        return False
+    last = name.rpartition("/")[2]
+    return (last.endswith(NOTES) or last in NOTED) and stat.S_ISREG((folder / name).lstat().st_mode)
+
+
+def _root(bundle: Path) -> Iterator[Finding]:
+    for path in sorted(bundle.iterdir()):
+        if path.name not in ROOT:
+            yield Finding("stands in the bundle, and no release has it", path.name[:200])
+        elif path.is_symlink() or not (path.is_dir() if path.name in PARTS else path.is_file()):
+            yield Finding("is a link, or not of its kind", path.name)
+
+
 def _states(opened: Opened, kind: str, part: PartRelease) -> Iterator[Finding]:
     if part.kind != kind:
         yield Finding(f"states that it is a {part.kind}, and stands where the {kind} is expected", RELEASE_FILE)
     if opened.tag is not None and opened.tag not in (part.version, f"v{part.version}"):
         yield Finding(f"the tag {opened.tag} leads to a release that calls itself {part.version}", RELEASE_FILE)
     waived = {waiver.gate for waiver in part.waivers}
+    for name in Counter(get_args(Gate)) - Counter(gate.name for gate in part.gates):
+        yield Finding(f"gate {name} was not tried", RELEASE_FILE)
+    for name in sorted(Counter(gate.name for gate in part.gates) - Counter(get_args(Gate))):
+        yield Finding(f"gate {name[:80]} stands twice, or is none", RELEASE_FILE)
     for gate in part.gates:
         if gate.state == "failed" or (gate.state == "waived") != (gate.name in waived):
             yield Finding(f"gate {gate.name} is {gate.state}, without or against a waiver: {gate.detail}", RELEASE_FILE)
 
 
-def _files(folder: Path, part: PartRelease, bundle: bool) -> Iterator[Finding]:
-    prefix = f"{part.kind}/" if bundle else ""
-    found = {name for name in stated_files(folder) if not name.startswith(CACHE)}
+def _files(opened: Opened, folder: Path, part: PartRelease) -> Iterator[Finding]:
+    prefix = f"{part.kind}/" if opened.kind == "bundle" else ""
+    found = {name for name in stated_files(folder) if not skipped(opened, folder, name)}
+    for name in sorted(found & UNLISTED):
+        if not stat.S_ISREG((folder / name).lstat().st_mode):
+            yield Finding("is no plain file", prefix + name)
     for file in part.files:
         path, name = folder / file.path, prefix + file.path
         if path.is_symlink() or not path.is_file():
@@ -93,6 +125,10 @@ def _together(whole: Release, parts: dict[str, PartRelease]) -> Iterator[Finding
         if stated != (whole.version, whole.part(kind).repository, whole.content_sha256, whole.code_tree):
             yield Finding(
                 f"states another version, repository, content or code than {RELEASE_FILE}", f"{kind}/{RELEASE_FILE}"
+            )
+        if (part.gates, part.waivers, part.previous) != (whole.gates, whole.waivers, whole.previous):
+            yield Finding(
+                f"states other gates, waivers or another earlier release than {RELEASE_FILE}", f"{kind}/{RELEASE_FILE}"
             )
         other = parts.get(part.counterpart.kind)
         if other is None or other is part:

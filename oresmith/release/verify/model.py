@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +14,10 @@ from oresmith.models.directory import CHAT_TEMPLATE, CODE, CONFIG, INDEX, MAX_JS
 from oresmith.models.facts import FACTS_FILE, ModelFacts, read_facts
 from oresmith.release.layout import MODEL
 from oresmith.release.verify.found import Finding, Findings
-from oresmith.release.verify.hashes import CACHE, stated_files
+from oresmith.release.verify.hashes import skipped, stated_files
 from oresmith.release.verify.opened import Opened
 from oresmith.release.verify.safetensors import WrongFileError, read_header
+from oresmith.release.verify.weights import were_scored
 
 ADAPTER = "adapter"
 LOADERS = ("auto_map", "custom_pipelines", "trust_remote_code", "auto_mapping")
@@ -26,15 +28,19 @@ MAGIC = {b"\x80\x02": "a pickle", b"\x80\x03": "a pickle", b"\x80\x04": "a pickl
     b"#!": "a script",
 }
 """First bytes of what can run, under any name."""
+TEMPLATED = ("tokenizer_config.json", "processor_config.json", "chat_template.json")
+"""Where a library looks for a template, beside the file of its own."""
+ADAPTER_CONFIG, RESULTS = "adapter_config.json", ".eval_results"
+_ABSOLUTE = re.compile(r"[/\\~]|[A-Za-z]:[/\\]|file:")
 
 
 def check(opened: Opened) -> Findings:
     """See the module."""
     folder = opened.model
     prefix = f"{MODEL}/" if opened.kind == "bundle" else ""
-    names = [name for name in stated_files(folder) if not name.startswith(CACHE)]
+    names = [name for name in stated_files(folder) if not skipped(opened, folder, name)]
     for name in names:
-        yield from (Finding(fault, prefix + name) for fault in _unsafe(folder / name))
+        yield from (Finding(fault, prefix + name) for fault in (*_unsafe(folder / name), *_misplaced(name)))
     weights, parameters = _weights(folder), 0
     if not weights:
         yield Finding(f"there are no weights: neither model.safetensors nor what {INDEX} names", prefix)
@@ -49,8 +55,11 @@ def check(opened: Opened) -> Findings:
         if name not in names:
             yield Finding("is missing: the model does not load as it was evaluated", prefix + name)
     facts = read_facts(folder)
-    if facts is not None:
+    if facts is None:
+        yield Finding("is missing: the model does not say what it is", prefix + FACTS_FILE)
+    else:
         yield from _belongs(folder, facts, parameters, prefix)
+        yield from were_scored(folder, facts, prefix)
     return f"{len(names)} files, {parameters:,} numbers in {len(weights)} file(s) of weights"
 
 
@@ -73,6 +82,15 @@ def _unsafe(path: Path) -> Iterator[str]:
         yield from _loaders(path)
 
 
+def _misplaced(name: str) -> Iterator[str]:
+    """Templates beside the one, and results that no card's check reads."""
+    if name.lower().endswith(".jinja") and name != CHAT_TEMPLATE:
+        yield f"is a template beside {CHAT_TEMPLATE}"
+    first, _, rest = name.partition("/")
+    if first.lower() == RESULTS and not (first == RESULTS and rest.endswith(".yaml") and "/" not in rest):
+        yield f"is no file of results that the check of the cards reads: {RESULTS}/NAME.yaml"
+
+
 def _loaders(path: Path) -> Iterator[str]:
     if path.stat().st_size > MAX_JSON:
         yield "is too large for a model's JSON"
@@ -82,12 +100,16 @@ def _loaders(path: Path) -> Iterator[str]:
     except (ValueError, RecursionError):
         yield "is no JSON"
         return
+    if path.name in TEMPLATED and isinstance(found, dict) and "chat_template" in found:
+        yield f"has a chat template beside {CHAT_TEMPLATE}"
     waiting: list[Any] = [found]
     while waiting:
         value = waiting.pop()
         waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
         if isinstance(value, dict):
             yield from (f"has `{key}`, which runs code that it names" for key in LOADERS if value.get(key))
+        if path.name == ADAPTER_CONFIG and isinstance(value, str) and _ABSOLUTE.match(value):
+            yield f"names a path of one machine: {value[:80]}"
 
 
 def _weights(folder: Path) -> list[str]:

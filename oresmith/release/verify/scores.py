@@ -132,7 +132,9 @@ def _same_in_model(opened: Opened) -> Iterator[Finding]:
     """Both repositories of a release state the same scores."""
     if opened.kind != "bundle":
         return
-    for file in sorted((opened.folders[MODEL] / SCORES).glob("*.json")):
-        other = opened.folders[DATASET] / SCORES / file.name
-        if not other.is_file() or other.read_bytes() != file.read_bytes():
-            yield Finding("states other scores than the dataset", f"{MODEL}/{SCORES}/{file.name}")
+    dataset, model = opened.folders[DATASET], opened.folders[MODEL]
+    found = {file.name for folder in (dataset, model) for file in (folder / SCORES).glob("*.json")}
+    for name in (*(f"{SCORES}/{name}" for name in sorted(found)), COMPARE):
+        ours, theirs = (path.read_bytes() if path.is_file() else None for path in (dataset / name, model / name))
+        if ours != theirs:
+            yield Finding("states other scores than the dataset", f"{MODEL}/{name}")

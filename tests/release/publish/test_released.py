@@ -12,6 +12,7 @@ from oresmith.release.layout import PUBLISHED_FILE, YANKED_FILE
 from oresmith.release.manifest import Published, Yanked, encode, read_record
 from oresmith.release.publish import publishing
 from oresmith.release.publish.released import publish_release
+from oresmith.release.publish.target import PublishError
 from tests.release.publish.small import small_bundle
 
 
@@ -86,3 +87,23 @@ def test_a_yank_finds_the_embedded_hub_again(project: Path) -> None:
     release = small_bundle(project / "same")
     with open_target(release, found.endpoint, hub=project / "hub", port=port) as target:
         assert target.endpoint == found.endpoint and target.token
+
+
+def test_another_hub_than_that_of_the_note_is_refused_before_it_is_asked(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert publish_release("1.0.0", project, port=0) is not None
+    note = project / "releases/1.0.0" / PUBLISHED_FILE
+    before = note.read_bytes()
+    monkeypatch.setenv("HF_TOKEN", "hf_any")
+    with pytest.raises(PublishError, match=r"(?s)published on another Hub.*remove releases/1.0.0/published.json"):
+        publish_release("1.0.0", project, endpoint="https://hub.example")
+    assert note.read_bytes() == before
+
+
+def test_an_embedded_hub_of_another_folder_is_another_hub(project: Path) -> None:
+    assert publish_release("1.0.0", project, port=0) is not None
+    with pytest.raises(PublishError, match="published on another Hub"):
+        publish_release("1.0.0", project, hub=Path("elsewhere"), port=0)
+    (project / "releases/1.0.0" / PUBLISHED_FILE).unlink()
+    assert publish_release("1.0.0", project, hub=Path("elsewhere"), port=0) is not None

@@ -62,10 +62,8 @@ def create(call: Call) -> Response:
     asked, account = call.json(Named), call.account()
     if account is None:
         raise Refusal(401, "Invalid username or password.")
-    owner, _, name = asked.name.rpartition("/")
-    owner = asked.organization or owner or account.user
+    owner, name = _whole(asked, account.user)
     kind = names.kind_of(f"{asked.type or 'model'}s")
-    names.repository(owner, name)
     call.writer(owner)
     private = asked.visibility == "private" or bool(asked.private)
     try:
@@ -77,13 +75,22 @@ def create(call: Call) -> Response:
     return answer({"url": call.hub.base + made.address, "name": made.id, "id": made.id})
 
 
+def _whole(asked: Named, user: str) -> tuple[str, str]:
+    """Owner and name of a body. Errors: Refusal 400; nothing of a name is left out."""
+    if "/" not in asked.name:
+        return names.repository(asked.organization or user, asked.name)
+    owner, _, name = asked.name.rpartition("/")
+    if asked.organization not in (None, owner):
+        raise Refusal(400, "The name of a repository names another owner than its organization")
+    return names.repository(owner, name)
+
+
 def delete(call: Call) -> Response:
     """Take a repository away."""
     asked, account = call.json(Named), call.account()
     if account is None:
         raise Refusal(401, "Invalid username or password.")
-    owner, _, name = asked.name.rpartition("/")
-    owner = asked.organization or owner or account.user
+    owner, name = _whole(asked, account.user)
     found = call.hub.store.repository(names.kind_of(f"{asked.type or 'model'}s"), owner, name)
     if found is None or (found.settings.private and owner not in account.spaces):
         raise Refusal(404, "Repository not found", "RepoNotFound")

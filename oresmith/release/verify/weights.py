@@ -1,0 +1,48 @@
+"""The weights that are published are those that were scored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from oresmith.models.facts import ModelFacts
+from oresmith.release.layout import SCORES
+from oresmith.release.verify.found import Finding
+
+BASES = ("embedded", "tiny", "directory")
+"""What the facts of a model that was not trained name it, beside `hub:`; its scores have a name of their own."""
+
+
+def identity(folder: Path) -> str:
+    """sha256 over config, generation config, tokenizer and weights, as the gate of parity and the engines have it."""
+    named = [folder / name for name in ("config.json", "generation_config.json", "tokenizer.json")]
+    lines: list[str] = []
+    for path in [path for path in named if path.is_file()] + sorted(folder.glob("*.safetensors")):
+        with path.open("rb") as reader:
+            lines.append(f"{path.name} {hashlib.file_digest(reader, 'sha256').hexdigest()}\n")
+    return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
+
+
+def were_scored(folder: Path, facts: ModelFacts, prefix: str) -> Iterator[Finding]:
+    """Hold the weights against the scores that stand beside them."""
+    files = {path.stem: path for path in sorted((folder / SCORES).glob("*.json"))}
+    if not (facts.model in BASES or facts.model.startswith("hub:")):
+        files = {name: path for name, path in files.items() if name == facts.model}
+    if not files:
+        yield Finding(f"there are no scores of {facts.model[:80]}, so nobody knows how it does", f"{prefix}{SCORES}/")
+        return
+    found = identity(folder)
+    stated = {name: _stated(path) for name, path in files.items()}
+    if found not in stated.values():
+        said = ", ".join(f"{name} {one[:16]}" for name, one in stated.items())
+        what = f"the scores are of another config, tokenizer or weights: {found[:16]} here, scored were {said}"
+        yield Finding(what[:600], f"{prefix}{SCORES}/{next(iter(files))}.json")
+
+
+def _stated(path: Path) -> str:
+    try:
+        return str(json.loads(path.read_bytes())["noted"]["model"]["model_sha256"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return "none"
