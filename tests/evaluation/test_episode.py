@@ -255,7 +255,8 @@ def test_the_system_prompt_names_the_tools_and_their_parameters_as_the_schema_do
         assert all(re.search(rf"\b{name}\b", text) for name in functions)
         assert {"product_ids", "shop_id"} <= named <= known | {"product_id"}
         assert functions["recommend_product"]["properties"]["product_ids"]["type"] == "string"
-        assert "comma" in text
+        # The brief one is for models that are trained with it: their rows show how several ids are written.
+        assert "comma" in text or version == "shopper-brief-1"
 
 
 def test_the_system_prompt_is_short_and_speaks_of_the_task_alone():
