@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 from ruamel.yaml import YAML
@@ -33,10 +34,17 @@ def imports(entry: Path, root: Path = ROOT) -> set[str]:
         if name in found:
             continue
         found.add(name)
-        tree = ast.parse(path.read_text("utf-8"))
-        waiting += [file for module in _modules(tree) for file in _files(module, root)]
-        found |= _data_files(tree, root)
+        modules, data = _named(path, root)
+        waiting += [file for module in modules for file in _files(module, root)]
+        found |= data
     return found
+
+
+@cache
+def _named(path: Path, root: Path) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Modules that a file imports, and data files that it names."""
+    tree = ast.parse(path.read_text("utf-8"))
+    return tuple(_modules(tree)), frozenset(_data_files(tree, root))
 
 
 def _everything(root: Path) -> set[str]:
