@@ -122,6 +122,15 @@ def test_a_clone_of_an_earlier_commit_that_was_never_cut_is_made_anew(
     assert git(checkout / CLONE, "rev-parse", "HEAD") == git(checkout, "rev-parse", "HEAD")
 
 
+def test_a_checkout_without_a_branch_is_rehearsed_on_one_of_the_clones_own(
+    checkout: Path, commands: list[list[str]]
+) -> None:
+    git(checkout, "checkout", "--quiet", "--detach")
+    rehearse(checkout, tell=silent)
+    assert git(checkout / CLONE, "symbolic-ref", "--short", "HEAD")
+    assert git(checkout / CLONE, "rev-parse", "HEAD") == git(checkout, "rev-parse", "HEAD")
+
+
 @pytest.mark.parametrize("path", ["notes.txt", "new.txt"])
 def test_a_dirty_checkout_is_refused_and_the_file_is_named(
     checkout: Path, commands: list[list[str]], path: str

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from oresmith.arena.server.loopback import listen, url_of
 from oresmith.errors import OresmithError
 from oresmith.release.hub.accounts import Account, Accounts
 from oresmith.release.hub.hook import Hook
@@ -26,7 +27,6 @@ from oresmith.release.hub.store import opened
 if TYPE_CHECKING:
     import uvicorn
 
-HOST = "127.0.0.1"
 DEFAULT_OWNERS = ("oresmith",)
 _END_S = 15
 
@@ -133,7 +133,7 @@ def serve_here(
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="hub", daemon=True)
         thread.start()
         try:
-            yield Served(_url(listening), accounts[0].token, os.getpid())
+            yield Served(url_of(listening), accounts[0].token, os.getpid())
         finally:
             server.should_exit = True
             thread.join()
@@ -152,7 +152,7 @@ def serve_until_signal(root: Path, account: Account, *, port: int = 0, ready: Ca
         OresmithError: as for `serve`.
     """
     with _prepared(root, [account], port) as (server, listening):
-        ready(_url(listening))
+        ready(url_of(listening))
         with suppress(KeyboardInterrupt):  # uvicorn raises it again once all is answered
             server.run(sockets=[listening])
 
@@ -165,7 +165,7 @@ def serve_parent() -> None:
     account = Account(order["owners"][0], tuple(order["owners"]), token=order["token"])
     try:
         with _prepared(Path(order["root"]), [account], order["port"]) as (server, listening):
-            print(json.dumps({"endpoint": _url(listening)}), flush=True)
+            print(json.dumps({"endpoint": url_of(listening)}), flush=True)
             threading.Thread(target=_stop_at_end, args=[server], daemon=True).start()
             server.run(sockets=[listening])
     except OresmithError as error:
@@ -197,8 +197,8 @@ def _prepared(
         todo = "pip install 'oresmith[arena]'"
         raise OresmithError("the embedded Hub needs the extra `arena`", got=str(error), todo=todo) from None
     hook = hook or Hook()
-    with opened(root) as store, _listen(port) as listening, _listen(0) as beside:
-        hub = Hub(store, Accounts(accounts), _url(listening), _url(beside), part_bytes)
+    with opened(root) as store, listen(port) as listening, listen(0) as beside:
+        hub = Hub(store, Accounts(accounts), url_of(listening), url_of(beside), part_bytes)
         log = RequestLog(root / "requests.jsonl")
         settings = uvicorn.Config(
             application(hub, log, hook),
@@ -213,23 +213,3 @@ def _prepared(
         )
         with storing(beside, hub, log, hook):
             yield uvicorn.Server(settings), listening
-
-
-def _listen(port: int) -> socket.socket:
-    """A socket that already queues connections, so that nobody has to wait for the server to be up."""
-    # asyncio turns Nagle's delay (40 ms a call on a kept connection) off only where the protocol is named.
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((HOST, port))
-        listening.listen(128)
-    except (OSError, OverflowError) as error:
-        listening.close()
-        todo = "stop what listens there, or choose another port (0 takes any free one)"
-        got = getattr(error, "strerror", None) or str(error)
-        raise OresmithError("the port cannot be used", where=f"{HOST}:{port}", got=got, todo=todo) from None
-    return listening
-
-
-def _url(listening: socket.socket) -> str:
-    return f"http://{HOST}:{listening.getsockname()[1]}"
