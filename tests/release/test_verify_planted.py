@@ -13,6 +13,7 @@ from oresmith.release.verify.checks import verify
 from oresmith.release.verify.found import Report
 from oresmith.release.verify.opened import Opened
 from oresmith.release.verify.source import open_source
+from oresmith.release.verify.weights import identity
 from tests.release.verify_world import bundle, edit_json, mended, released
 
 __all__ = ["bundle", "released"]
@@ -78,6 +79,22 @@ def test_content_that_its_publisher_rehashed_is_still_named(bundle: Path, plant:
     plant(bundle)
     found = told(verified(mended(bundle)), check)
     assert any(says in sentence for sentence in found), found
+
+
+def trained(bundle: Path, start: str) -> None:
+    """As where an entry of `models` is called another way than the step that trained it."""
+    changed("model/oresmith_model.json", model="sft/1")(bundle)
+    account = {"name": "sft/1", "start": {"model_sha256": start}}
+    put("model/training.json", json.dumps(account).encode())(bundle)
+
+
+def test_a_trained_model_is_known_by_its_weights_and_is_not_what_its_training_began_with(bundle: Path):
+    trained(bundle, "0" * 64)
+    assert told(verified(mended(bundle)), "model") == []
+    trained(bundle, identity(bundle / "model"))
+    assert any("no scores of sft/1" in sentence for sentence in told(verified(mended(bundle)), "model"))
+    put("model/training.json", b'{"name": "sft/2"}')(bundle)
+    assert any("not of sft/1" in sentence for sentence in told(verified(mended(bundle)), "model"))
 
 
 def link(bundle: Path) -> None:
